@@ -1,0 +1,43 @@
+"""The best solution for every task: many-task optimisation by quality diversity.
+
+>>> import numpy as np, taskelites as te
+>>> def fitness(solution, task):
+...     return -np.abs(solution - task[0]).sum()
+>>> te.solve(fitness, np.linspace(0, 1, 200)[:, None], bounds=(0, 1), dim=2, evaluations=1000)
+<Result: ... of 200 tasks solved, mean fitness -..., 1,000 evaluations>
+"""
+
+from taskelites import tasks
+from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.domains import domain
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
+from taskelites.problem import Domain, Problem
+from taskelites.result import Result, load
+from taskelites.search import Optimizer, Target, solve
+from taskelites.tasks import Box, Tasks
+from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SBX",
+    "Box",
+    "Domain",
+    "FitnessError",
+    "FitnessWarning",
+    "Gaussian",
+    "Interrupted",
+    "IsoLine",
+    "MultiTaskMapElites",
+    "Optimizer",
+    "Polynomial",
+    "Problem",
+    "Result",
+    "Target",
+    "TaskWarning",
+    "Tasks",
+    "domain",
+    "load",
+    "solve",
+    "tasks",
+]

@@ -1,0 +1,28 @@
+"""The algorithms, one file each, and the registry that names them."""
+
+from typing import Any
+
+from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation, Info, Settings
+from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.errors import one_of
+
+ALGORITHMS: dict[str, type[Settings]] = {
+    "mt-map-elites": MultiTaskMapElites,
+}
+
+__all__ = ["ALGORITHMS", "Candidates", "Core", "Elites", "Evaluation", "Info", "Settings", "as_algorithm"]
+
+
+def as_algorithm(algorithm: Any) -> Any:
+    """A settings object from a name of the registry, or the settings object itself.
+
+    Example:
+        >>> from taskelites.algorithms import as_algorithm
+        >>> as_algorithm("mt-map-elites").tournament
+        (1, 10, 50, 100, 500)
+    """
+    if isinstance(algorithm, str):
+        return ALGORITHMS[one_of("algorithm", algorithm, ALGORITHMS)]()
+    if isinstance(algorithm, type) or not hasattr(algorithm, "bind"):
+        raise TypeError(f"algorithm must be a name or settings such as te.MultiTaskMapElites(), not {algorithm!r}")
+    return algorithm

@@ -1,0 +1,146 @@
+"""What an algorithm is: frozen settings that bind to a problem, giving a core of three pure functions.
+
+`core.init(key) -> state`, `core.ask(state) -> (candidates, state)`, `core.tell(state, candidates, evaluation) ->
+(state, info)`. The core is a pytree that holds the problem's arrays, so it is an argument of compiled programs, not a
+constant inside of them. CONTRIBUTING.md shows how to write one.
+"""
+
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites.archive import Archive, insert
+from taskelites.problem import Problem
+from taskelites.pytree import record
+
+# A niche that no archive has: what is sent there is not written and not counted.
+NOWHERE = np.int32(2**31 - 1)
+
+
+@record
+class Candidates:
+    """What is to be evaluated, one candidate a row.
+
+    Attributes:
+        solutions: `(rows, dim)`.
+        niches: `(rows,)`, where each competes; a task's number in algorithms with one elite a task.
+        tasks: `(rows, k)`, the descriptors that the fitness receives; None where tasks have no descriptors (the niche
+            then says which object it receives).
+        origin: whatever the algorithm wants back with the results, one entry a row.
+    """
+
+    solutions: Any
+    niches: Any
+    tasks: Any = None
+    origin: Any = None
+
+    def __len__(self) -> int:
+        return len(self.niches)
+
+
+@record
+class Evaluation:
+    """What came of it.
+
+    Attributes:
+        fitness: `(rows,)`.
+        told: `(rows,)`, False for rows that were not evaluated (yet); those stand at the end.
+        behaviour: `(rows, behaviour_dim)`, for algorithms that ask for it.
+    """
+
+    fitness: Array
+    told: Array
+    behaviour: Array | None = None
+
+    def place(self, niches: Array) -> Array:
+        """The niches, with rows that were not evaluated sent nowhere."""
+        return jnp.where(self.told, niches, NOWHERE)
+
+
+@record
+class Info:
+    """Diagnostics of one `tell`: which rows became elites at their turn, `(rows,)`."""
+
+    success: Array
+
+
+class Elites(NamedTuple):
+    """The best solution of each task, as a result reports it.
+
+    Attributes:
+        archive: one niche a task.
+        tasks: `(n, k)`, the tasks' descriptors, where the algorithm itself chose them (on a `te.Box`); else None.
+    """
+
+    archive: Archive
+    tasks: Array | None = None
+
+
+class Core:
+    """What a core provides; a state has an `archive`."""
+
+    behaviour_dim: ClassVar[int] = 0
+
+    @property
+    def rows(self) -> int:
+        """How many candidates each `ask` gives."""
+        raise NotImplementedError
+
+    def init(self, key: Array) -> Any:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def ask(self, state: Any) -> tuple[Candidates, Any]:
+        """The next candidates."""
+        raise NotImplementedError
+
+    def tell(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Info]:
+        """Learn from their evaluation."""
+        raise NotImplementedError
+
+    def adopt(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
+        """Take in solutions that the user knew before the search."""
+        archive, _ = insert(
+            state.archive, candidates.solutions, evaluation.place(candidates.niches), evaluation.fitness
+        )
+        return replace(state, archive=archive)
+
+    def elites(self, state: Any) -> Elites:
+        """The best solution of each task."""
+        return Elites(state.archive)
+
+    def diagnostics(self, state: Any) -> dict[str, Array]:
+        """Numbers worth a column in the history."""
+        return {}
+
+
+class Settings(Protocol):
+    """What a settings object provides: a name, and `bind`."""
+
+    name: ClassVar[str]
+
+    @property
+    def uses_distance(self) -> bool:
+        """Whether the distance between tasks makes a difference."""
+
+    def bind(self, problem: Problem, batch_size: int = 64) -> Core:
+        """The algorithm on this problem, in the precision that JAX has now."""
+
+
+def replace(state: Any, **changes: Any) -> Any:
+    """A copy of a record with some fields changed (the leaves are shared, as JAX arrays never change)."""
+    fields = {name: getattr(state, name) for name in state.__dataclass_fields__}
+    return type(state)(**{**fields, **changes})
+
+
+def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:
+    """Solutions uniformly at random in the box, `(rows, dim)`."""
+    return lower + jax.random.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
+
+
+def task_rows(descriptors: Array | None, niches: Array) -> Array | None:
+    """What the fitness receives for these tasks, where tasks have descriptors."""
+    return None if descriptors is None else descriptors[niches]

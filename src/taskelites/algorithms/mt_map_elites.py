@@ -1,0 +1,209 @@
+"""Multi-task MAP-Elites.
+
+Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), algorithm 1. A child of two random
+elites is evaluated on one task: the nearest, to the first parent's task, of `s` random ones. UCB1 chooses `s` for each
+batch by the successes it had.
+
+Where this departs from the paper:
+
+1. Random solutions of the initialisation keep the better of two on one task, count as evaluations, and come in whole
+   batches.
+2. Parents are drawn among solved tasks only; the pseudo-code draws among all, which has no meaning for an unsolved one.
+   While nothing is solved (every evaluation failed), random solutions go on.
+3. Each size is tried once, in list order, before UCB1 decides; the pseudo-code divides by zero.
+4. The tournament draws with replacement, as the paper's code does; its text leaves it open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from taskelites import archive as archives
+from taskelites.algorithms.interface import (
+    Candidates,
+    Core,
+    Evaluation,
+    Info,
+    random_solutions,
+    replace,
+    task_rows,
+)
+from taskelites.archive import Archive
+from taskelites.bandit import ucb1
+from taskelites.errors import one_of, whole_number
+from taskelites.problem import Problem
+from taskelites.pytree import record, static
+from taskelites.selection import Tournament, tournament, uniform_integers, uniform_parents
+from taskelites.variation import IsoLine, as_variation
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiTaskMapElites:
+    """The settings of Multi-task MAP-Elites.
+
+    Args:
+        tournament: sizes among which the bandit chooses, or one fixed size.
+        variation: "iso_line", "sbx", "gaussian", "polynomial", or an operator such as `te.IsoLine(sigma1=0.02)`.
+        random_start: how many random solutions come first (K of the paper), rounded up to whole batches; a fraction
+            such as 0.1 is that share of the number of tasks.
+        replacement: whether the tournament draws a task more than once. Without, a size of all tasks is always the
+            parent's own task.
+        reward: of a size: "count", the successes in a batch (as in the paper, which makes the bandit nearly greedy), or
+            "rate", their share of the batch.
+
+    Example:
+        >>> import jax, numpy as np, taskelites as te
+        >>> problem = te.Problem(np.random.rand(300, 2), bounds=(0, 1), dim=10)
+        >>> core = te.MultiTaskMapElites(tournament=50).bind(problem)
+        >>> candidates, state = core.ask(core.init(jax.random.key(0)))
+        >>> candidates.solutions.shape, candidates.niches.shape, candidates.tasks.shape
+        ((64, 10), (64,), (64, 2))
+    """
+
+    name: ClassVar[str] = "mt-map-elites"
+
+    tournament: int | Sequence[int] = (1, 10, 50, 100, 500)
+    variation: Any = field(default_factory=IsoLine)
+    random_start: int | float = 100
+    replacement: bool = True
+    reward: str = "count"
+
+    def __post_init__(self) -> None:
+        given = self.tournament if isinstance(self.tournament, Sequence) else (self.tournament,)
+        if isinstance(given, str) or not given:
+            raise ValueError(f"tournament must be a size or a list of sizes, not {self.tournament!r}")
+        sizes = tuple(whole_number("tournament", size, least=1, most=2**31 - 1) for size in given)
+        if len(set(sizes)) != len(sizes):
+            raise ValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
+        object.__setattr__(self, "tournament", sizes)
+        object.__setattr__(self, "variation", as_variation(self.variation))
+        if isinstance(self.random_start, float) and not self.random_start.is_integer():
+            if not 0 < self.random_start < 1:
+                raise ValueError(
+                    "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, "
+                    f"not {self.random_start!r}"
+                )
+        else:
+            object.__setattr__(self, "random_start", whole_number("random_start", self.random_start, least=1))
+        one_of("reward", self.reward, ["count", "rate"])
+
+    @property
+    def uses_distance(self) -> bool:
+        """Whether the distance between tasks makes a difference."""
+        return self.tournament != (1,)
+
+    def bind(self, problem: Problem, batch_size: int = 64) -> "MultiTaskMapElitesCore":
+        """The algorithm on this problem, in the precision that JAX has now."""
+        tasks = problem.finite_tasks(self.name)
+        batch_size = whole_number("batch_size", batch_size, least=1)
+        sizes: tuple[int, ...] = self.tournament if tasks.has_distance else (1,)  # type: ignore[assignment]
+        start = self.random_start * len(tasks) if isinstance(self.random_start, float) else self.random_start
+        return MultiTaskMapElitesCore(
+            lower=jnp.asarray(problem.lower),
+            upper=jnp.asarray(problem.upper),
+            descriptors=None if tasks.descriptors is None else jnp.asarray(tasks.descriptors),
+            tournament=tournament(tasks, sizes, replacement=self.replacement),
+            variation=self.variation,
+            reward_scale=jnp.asarray(1.0 if self.reward == "count" else 1.0 / batch_size),
+            start_steps=jnp.int32(-(-start // batch_size)),
+            sizes=sizes,
+            batch_size=batch_size,
+        )
+
+
+@record
+class State:
+    """What the next step needs.
+
+    Attributes:
+        key: of the run; each step derives its own from it.
+        step: how many steps were asked.
+        archive: the elites.
+        tried: `(sizes,)`, how many candidates were made with each size.
+        successes: `(sizes,)`, how many of them became elites.
+    """
+
+    key: Array
+    step: Array
+    archive: Archive
+    tried: Array
+    successes: Array
+
+
+@record
+class MultiTaskMapElitesCore(Core):
+    """Multi-task MAP-Elites bound to a problem."""
+
+    lower: Array
+    upper: Array
+    descriptors: Array | None
+    tournament: Tournament
+    variation: Any
+    reward_scale: Array
+    start_steps: Array
+    sizes: tuple[int, ...] = static()
+    batch_size: int = static()
+
+    @property
+    def rows(self) -> int:
+        """The batch size."""
+        return self.batch_size
+
+    def init(self, key: Array) -> State:
+        """An empty archive."""
+        counts = jnp.zeros(len(self.sizes), jnp.int32)
+        return State(
+            key=key,
+            step=jnp.int32(0),
+            archive=archives.empty(self.tournament.tasks, len(self.lower)),
+            tried=counts,
+            successes=counts,
+        )
+
+    def ask(self, state: State) -> tuple[Candidates, State]:
+        """Children of random elites, each with a task near its first parent's; random ones at first."""
+        keys = jax.random.split(jax.random.fold_in(state.key, state.step), 5)
+        key_parents, key_variation, key_tournament, key_solution, key_task = keys
+        starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
+        arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
+
+        first, second = uniform_parents(key_parents, state.archive, (2, self.rows))  # 2.1
+        elites = state.archive.solutions
+        children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)
+        tasks = self.tournament(key_tournament, first, arm)  # 2.2
+
+        anything = random_solutions(key_solution, self.rows, self.lower, self.upper)  # 1
+        anywhere = uniform_integers(
+            jax.random.bits(key_task, (self.rows,), jnp.uint32), jnp.uint32(self.tournament.tasks)
+        )
+        niches = jnp.where(starting, anywhere, tasks)
+        candidates = Candidates(
+            solutions=jnp.where(starting, anything, children),
+            niches=niches,
+            tasks=task_rows(self.descriptors, niches),
+            origin=jnp.full(self.rows, jnp.where(starting, -1, arm)),
+        )
+        return candidates, replace(state, step=state.step + 1)
+
+    def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
+        """Insert the candidates, and count the successes of the sizes they were made with."""
+        niches = evaluation.place(candidates.niches)
+        archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)  # 2.3
+        made_with = candidates.origin[:, None] == jnp.arange(len(self.sizes))
+        made_with &= evaluation.told[:, None]
+        after = replace(
+            state,
+            archive=archive,
+            tried=state.tried + jnp.sum(made_with, axis=0, dtype=jnp.int32),
+            successes=state.successes + jnp.sum(made_with & success[:, None], axis=0, dtype=jnp.int32),
+        )
+        return after, Info(success=success)
+
+    def diagnostics(self, state: State) -> dict[str, Array]:
+        """How often each tournament size was tried, in candidates, and how often it succeeded."""
+        columns = {f"tried_{size}": state.tried[i] for i, size in enumerate(self.sizes)}
+        return columns | {f"successes_{size}": state.successes[i] for i, size in enumerate(self.sizes)}

@@ -1,0 +1,30 @@
+"""Problems that ship with the library, by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+from taskelites.domains import arm
+from taskelites.errors import one_of
+from taskelites.problem import Domain
+
+DOMAINS: dict[str, Callable[..., Domain]] = {
+    "arm": arm.make,
+}
+
+__all__ = ["DOMAINS", "domain"]
+
+
+def domain(name: str, **options: Any) -> Domain:
+    """Make a domain that ships with the library.
+
+    Args:
+        name: `taskelites list` shows them.
+        options: the domain's own, such as `tasks` and `dim`.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=500, dim=10)
+        >>> arm.dim, len(arm.tasks), arm.call
+        (10, 500, 'jax')
+    """
+    return DOMAINS[one_of("name", name, DOMAINS)](**options)

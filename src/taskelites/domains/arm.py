@@ -1,0 +1,251 @@
+"""The planar arm of the paper (section 4): reach a point with as many links as the solution has numbers.
+
+A task is how far each joint can turn and how long the arm is, `[alpha_max, length]`, both in [0, 1]; a solution sets
+each joint within its limits; the fitness is minus the distance from the tip to the target.
+
+Where this departs from the paper: joint i turns link i, as in the paper's code. Its text, read literally, leaves the
+first link fixed and the last joint without effect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites.errors import finite_array, whole_number
+from taskelites.problem import Domain
+from taskelites.tasks import Tasks, as_tasks, cvt, read
+
+NAMES = ("alpha_max", "length")
+
+
+def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1.0), seed: int = 0) -> Domain:
+    """The planar arm.
+
+    Args:
+        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `[alpha_max, length]`, `(n, 2)`, in
+            [0, 1]; or a file of them.
+        dim: how many links.
+        target: the point to reach; the arm is at most 1 long and starts at (0, 0).
+        seed: of the tessellation.
+
+    Example:
+        >>> import taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=500), evaluations=50_000)
+        >>> bool(0 < result.gap < 0.01)
+        True
+    """
+    dim = whole_number("dim", dim, least=1)
+    point = finite_array("target", target, shape="(2,)", ndim=1)
+    if point.shape != (2,):
+        raise ValueError(f"target must be a point (x, y), not {target!r}")
+    if isinstance(tasks, str):
+        tasks = read(tasks).descriptors
+    if isinstance(tasks, int | float | np.integer):
+        chosen = cvt(whole_number("tasks", tasks, least=1), [0, 0], [1, 1], seed=seed, names=NAMES)
+    else:
+        chosen = _own_tasks(tasks)
+    fitness = ArmFitness(target=(float(point[0]), float(point[1])))
+    descriptors = chosen.descriptors
+    assert descriptors is not None
+    return Domain(
+        name="arm",
+        fitness=fitness,
+        tasks=chosen,
+        bounds=(0.0, 1.0),
+        dim=dim,
+        call="jax",
+        draw=ArmDrawing(target=fitness.target),
+        optimum=_Optimum(descriptors, dim, fitness.target),
+        worst=-(np.hypot(*point) + descriptors[:, 1]),
+    )
+
+
+def _own_tasks(tasks: Any) -> Tasks:
+    given = as_tasks(tasks)
+    descriptors = given.descriptors if isinstance(given, Tasks) else None
+    if descriptors is None or descriptors.shape[1] != 2 or descriptors.min() < 0 or descriptors.max() > 1:
+        raise ValueError("tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]")
+    return Tasks(descriptors=descriptors, names=NAMES)
+
+
+def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
+    """Where the joints and the tip are, `(dim + 1, 2)`, the base at (0, 0).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites.domains.arm import joints
+        >>> joints(jnp.full(4, 0.5), jnp.array([1.0, 0.5]))[-1].tolist()
+        [0.5, 0.0]
+    """
+    dim = solution.shape[0]
+    heading = xp.cumsum((solution - 0.5) * task[0] * (2 * np.pi / dim))
+    links = xp.stack([xp.cos(heading), xp.sin(heading)], axis=1) * (task[1] / dim)
+    return xp.concatenate([xp.zeros((1, 2), links.dtype), xp.cumsum(links, axis=0)])
+
+
+@dataclass(frozen=True)
+class ArmFitness:
+    """Minus the distance from the tip to the target, for one solution and one task."""
+
+    target: tuple[float, float]
+
+    def __call__(self, solution: Array, task: Array) -> Array:
+        """The fitness, a scalar."""
+        dim = solution.shape[0]
+        heading = jnp.cumsum((solution - 0.5) * task[0] * (2 * np.pi / dim))
+        length = task[1] / dim
+        x = length * jnp.sum(jnp.cos(heading)) - self.target[0]
+        y = length * jnp.sum(jnp.sin(heading)) - self.target[1]
+        return -jnp.sqrt(x * x + y * y)
+
+
+@dataclass(frozen=True)
+class ArmDrawing:
+    """Draws the arm in its posture, with its target."""
+
+    target: tuple[float, float]
+
+    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
+        """Draw one solution of one task; returns the axes."""
+        import matplotlib.pyplot as plt
+
+        points = joints(np.asarray(solution), np.asarray(task), xp=np)
+        if ax is None:
+            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
+        ax.plot(*points.T, "-o", color="#2a6f97", linewidth=2.5, markersize=4, label="arm")
+        ax.plot(0, 0, "s", color="black", markersize=8, label="base")
+        ax.plot(*points[-1], "o", color="#2a6f97", markersize=8)
+        ax.plot(*self.target, "*", color="#d1495b", markersize=14, label="target")
+        around = np.concatenate([points, [self.target]])
+        low, high = around.min(axis=0).min() - 0.1, around.max() + 0.1
+        ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="x (m)", ylabel="y (m)")
+        distance = np.hypot(*(points[-1] - self.target))
+        ax.set_title(
+            f"{NAMES[0]} {task[0]:.3f}, {NAMES[1]} {task[1]:.3f}: {distance:.4f} m from the target", fontsize=9
+        )
+        ax.legend(loc="lower right", fontsize=8)
+        return ax
+
+
+class _Optimum:
+    """The best fitness of each task, computed once, when asked for."""
+
+    def __init__(self, descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> None:
+        self._arguments = (descriptors, dim, target)
+        self._values: np.ndarray | None = None
+
+    def __call__(self) -> np.ndarray:
+        if self._values is None:
+            self._values = arm_optimum(*self._arguments)
+        return self._values
+
+
+def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:
+    """The best fitness that each task allows, `(n,)`, in float64.
+
+    Seen from outside, the points an arm can reach are bounded by its postures that turn towards a direction as fast as
+    the joints allow and then go straight: no posture reaches further in that direction. So each direction gives a bound
+    on the distance to the target, and where the best bound meets the distance of its own posture, that is the optimum.
+    A target inside of what an arm can span has no such bound; there, a search from several postures decides.
+
+    Example:
+        >>> import numpy as np
+        >>> from taskelites.domains.arm import arm_optimum
+        >>> arm_optimum(np.array([[0.0, 1.0]]), 10, (1.0, 1.0)).tolist()  # no joint turns: the tip is at (1, 0)
+        [-1.0]
+    """
+    limit = np.pi * descriptors[:, 0] / dim
+    length = descriptors[:, 1]
+    direction, bound = _outer_bound(limit, length, dim, target)
+    heading = _turned(direction, limit, dim)
+    reached = _distance(heading, length, target)
+    optimum = -reached
+    open_cases = np.flatnonzero(reached - np.maximum(bound, 0.0) > 1e-9)
+    if len(open_cases):
+        optimum[open_cases] = np.maximum(
+            optimum[open_cases], -_searched(limit[open_cases], length[open_cases], dim, target)
+        )
+    return optimum
+
+
+def _turned(direction: np.ndarray, limit: np.ndarray, dim: int) -> np.ndarray:
+    """Headings of the links, `(n, dim)`, of the posture that turns to a direction as fast as it can."""
+    turn = np.arange(1, dim + 1) * limit[:, None]
+    return np.sign(direction)[:, None] * np.minimum(turn, np.abs(direction)[:, None])
+
+
+def _distance(heading: np.ndarray, length: np.ndarray, target: tuple[float, float]) -> np.ndarray:
+    x = length * np.cos(heading).mean(axis=1) - target[0]
+    y = length * np.sin(heading).mean(axis=1) - target[1]
+    return np.hypot(x, y)
+
+
+def _outer_bound(
+    limit: np.ndarray, length: np.ndarray, dim: int, target: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The direction that gives the best lower bound on the distance, and that bound, for each task."""
+
+    def bound(direction: np.ndarray) -> np.ndarray:
+        heading = _turned(direction, limit, dim)
+        along = length * np.cos(heading - direction[:, None]).mean(axis=1)
+        return np.asarray(target[0] * np.cos(direction) + target[1] * np.sin(direction) - along)
+
+    grid = np.linspace(-np.pi, np.pi, 721)
+    best = grid[np.argmax(np.stack([bound(np.full(len(limit), direction)) for direction in grid]), axis=0)]
+    step = grid[1] - grid[0]
+    return _golden(bound, best - step, best + step)
+
+
+def _golden(
+    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Golden-section search for the maximum of many functions of one number at once."""
+    ratio = (np.sqrt(5) - 1) / 2
+    for _ in range(60):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        keep_left = function(left) >= function(right)
+        low, high = np.where(keep_left, low, left), np.where(keep_left, right, high)
+    middle = (low + high) / 2
+    return middle, function(middle)
+
+
+def _searched(limit: np.ndarray, length: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:
+    """The least distance that cyclic coordinate descent finds from several postures, to about 1e-6.
+
+    Each joint in turn takes the angle, within its limits, that brings the tip nearest to the target (Wang and Chen,
+    "A combined optimization method for solving the inverse kinematics problem", 1991): exact for one joint.
+    """
+    bend = np.ones(dim)
+    s_shape = np.where(np.arange(dim) < dim // 2, 1.0, -1.0)
+    best = np.full(len(limit), np.inf)
+    for posture in (bend, -bend, s_shape, -s_shape):
+        active = np.flatnonzero(best > 1e-9)
+        angles = 0.9 * posture * limit[active, None]
+        before = np.full(len(active), np.inf)
+        for _ in range(200):
+            for _ in range(40):
+                _turn_joints(angles, limit[active], length[active], target)
+            distance = _distance(np.cumsum(angles, axis=1), length[active], target)
+            best[active] = np.minimum(best[active], distance)
+            moving = (distance > 1e-10) & (before - distance > 1e-9)
+            active, angles, before = active[moving], angles[moving], distance[moving]
+            if len(active) == 0:
+                break
+    return best
+
+
+def _turn_joints(angles: np.ndarray, limit: np.ndarray, length: np.ndarray, target: tuple[float, float]) -> None:
+    """Turn each joint of each arm once, in place; the plane is that of complex numbers."""
+    dim = angles.shape[1]
+    for joint in range(dim):
+        links = np.exp(1j * np.cumsum(angles, axis=1)) * (length / dim)[:, None]
+        outer = links[:, joint:].sum(axis=1)
+        aim = complex(*target) - links[:, :joint].sum(axis=1)
+        wanted = np.angle(aim * outer.conj())
+        low, high = -limit - angles[:, joint], limit - angles[:, joint]
+        nearer_end = np.where(np.cos(low - wanted) > np.cos(high - wanted), low, high)
+        angles[:, joint] += np.where((wanted >= low) & (wanted <= high), wanted, nearer_end)

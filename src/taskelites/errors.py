@@ -1,0 +1,90 @@
+"""Errors and warnings that have a name of their own, and the checks of arguments that several rooms share."""
+
+import difflib
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from taskelites.result import Result
+
+
+class TaskWarning(UserWarning):
+    """The tasks are legal, but something about them will make the search worse than it could be."""
+
+
+class FitnessWarning(UserWarning):
+    """Some evaluations gave no usable number."""
+
+
+class FitnessError(RuntimeError):
+    """The fitness function raised, or returned something that is no fitness.
+
+    Attributes:
+        result: what the run had found before (None when it was not `solve` that called the fitness).
+    """
+
+    result: "Result | None" = None
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during `solve`.
+
+    Attributes:
+        result: what the run had found before.
+    """
+
+    def __init__(self, message: str, result: "Result | None") -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """Return `value` as an int, or raise an error that names the argument.
+
+    Example:
+        >>> whole_number("evaluations", 1e6, least=1)
+        1000000
+    """
+    expected = f"a whole number of at least {least}" + (f" and at most {most:,}" if most is not None else "")
+    try:
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be {expected}, not {value!r}") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be {expected}, not {value!r}")
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} must be {expected}, not {value!r}")
+    return number
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of the allowed names, or raise an error that suggests the nearest one.
+
+    Example:
+        >>> one_of("call", "each", ("each", "batch", "jax"))
+        'each'
+    """
+    names = sorted(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}{hint}")
+
+
+def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:
+    """Return a float64 copy of `value`, or raise an error that names the argument and the shape it should have."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers in an array of shape {shape}, not {type(value).__name__}") from None
+    if array.ndim != ndim:
+        raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = ", ".join(map(str, bad[0]))
+        raise ValueError(f"{name} must be finite, but {name}[{where}] is {array[tuple(bad[0])]}")
+    return array

@@ -1,0 +1,53 @@
+"""Fitness functions that JAX can trace: written for one solution, `vmap` at the edge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.errors import FitnessError
+
+
+@dataclass(frozen=True)
+class TracedFitness:
+    """A fitness for use inside a compiled program; equal functions give equal programs.
+
+    Args:
+        fitness: `fitness(solution (dim,), descriptor (k,)) -> scalar`, or a pair with the behaviour.
+        behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
+    """
+
+    fitness: Callable[..., Any]
+    behaviour_dim: int = 0
+
+    def __call__(self, candidates: Candidates, rows_told: Array) -> Evaluation:
+        """Evaluate a batch of which the first `rows_told` rows count."""
+        value = jax.vmap(self.fitness)(candidates.solutions, candidates.tasks)
+        fitness, behaviour = value if self.behaviour_dim else (value, None)
+        told = jnp.arange(len(candidates)) < rows_told
+        return Evaluation(fitness=fitness.astype(candidates.solutions.dtype), told=told, behaviour=behaviour)
+
+    def check(self, core: Core) -> None:
+        """Raise a clear error if JAX can't trace the function, or if it returns something that is no fitness."""
+        candidates, _ = jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
+        solution, task = (
+            jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype)  # type: ignore[no-untyped-call]
+            for rows in (candidates.solutions, candidates.tasks)
+        )
+        try:
+            shape = jax.eval_shape(self.fitness, solution, task)
+        except Exception as problem:
+            reason = str(problem).split("\n", 1)[0]
+            raise FitnessError(
+                f"fitness could not be traced by JAX: {type(problem).__name__}: {reason}; "
+                "call='batch' or call='each' take any Python function"
+            ) from problem
+        wanted = ((), (self.behaviour_dim,)) if self.behaviour_dim else ()
+        got = jax.tree.map(lambda leaf: leaf.shape, shape)
+        if got != wanted:
+            meaning = "a pair (scalar, behaviour) of shapes" if self.behaviour_dim else "a scalar, of shape"
+            raise FitnessError(f"fitness must return {meaning} {wanted} for one solution and one task, not {got}")

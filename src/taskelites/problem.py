@@ -1,0 +1,152 @@
+"""A problem as its owner states it (`Domain`), and as the algorithms receive it (`Problem`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskelites.errors import finite_array, one_of, whole_number
+from taskelites.tasks import Box, Tasks, as_tasks
+
+CALLS = ("each", "batch", "jax")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Tasks and the box of solutions: all that an algorithm is bound to.
+
+    Args:
+        tasks: what is to be solved.
+        bounds: a pair for all dimensions (then `dim` says how many), or one pair a dimension.
+        dim: length of a solution.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> problem = te.Problem(np.random.rand(300, 2), bounds=[(0, 1), (-5, 5)])
+        >>> problem.dim, problem.lower.tolist(), problem.upper.tolist()
+        (2, [0.0, -5.0], [1.0, 5.0])
+    """
+
+    tasks: Any
+    bounds: Any
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        lower, upper = _parse_bounds(self.bounds, self.dim)
+        object.__setattr__(self, "tasks", as_tasks(self.tasks))
+        object.__setattr__(self, "bounds", np.stack([lower, upper], axis=1))
+        object.__setattr__(self, "dim", len(lower))
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The least value of each dimension."""
+        return np.asarray(self.bounds[:, 0])
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The greatest value of each dimension."""
+        return np.asarray(self.bounds[:, 1])
+
+    def finite_tasks(self, algorithm: str) -> Tasks:
+        """The tasks, for an algorithm that needs a list of them."""
+        if isinstance(self.tasks, Box):
+            raise ValueError(
+                f"algorithm {algorithm!r} needs a list of tasks, but tasks is a te.Box; "
+                "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
+            )
+        tasks: Tasks = self.tasks
+        return tasks
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Domain:
+    """A problem with its fitness: what `te.solve` and `taskelites run` need to know, in one object.
+
+    Args:
+        name: one word.
+        fitness, call, tasks, bounds, dim: as for `te.solve`.
+        draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
+        optimum: the best fitness of each task, `(n,)`, where it is known; or a function that computes it when asked.
+        worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> shift = te.Domain(
+        ...     name="shift",
+        ...     fitness=lambda solution, task: -abs(float(solution[0]) - task[0]),
+        ...     tasks=te.tasks.grid((300,), [0], [1]),
+        ...     bounds=(0, 1),
+        ...     dim=1,
+        ...     optimum=np.zeros(300),
+        ... )
+        >>> bool(te.solve(shift, evaluations=20_000).gap < 0.01)
+        True
+    """
+
+    name: str
+    fitness: Callable[..., Any]
+    tasks: Any
+    bounds: Any
+    dim: int | None = None
+    call: str = "each"
+    draw: Callable[..., Any] | None = None
+    optimum: Any = None
+    worst: Any = None
+
+    def __post_init__(self) -> None:
+        check_fitness(self.fitness, self.call)
+
+
+def is_domain(thing: Any) -> bool:
+    """Whether something states a whole problem: the attributes count, not the class."""
+    return all(hasattr(thing, name) for name in ("fitness", "tasks", "bounds", "call"))
+
+
+def check_fitness(fitness: Any, call: Any) -> None:
+    """Raise if `fitness` can't be called, or `call` is no kind of calling it."""
+    one_of("call", call, CALLS)
+    if not callable(fitness):
+        raise TypeError(f"fitness must be a function of a solution and a task, not {type(fitness).__name__}")
+
+
+def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
+    """A number, or one a task, as an array `(n,)`."""
+    value = value() if callable(value) else value
+    if value is None:
+        return None
+    array = np.asarray(value, dtype=np.float64)
+    number = len(tasks) if isinstance(tasks, Tasks) else 1
+    if array.ndim == 0:
+        array = np.full(number, float(array))
+    if array.shape != (number,):
+        raise ValueError(
+            f"{name} must be one number, or one for each of the {number} tasks, not of shape {array.shape}"
+        )
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must not be NaN, but {name}[{np.flatnonzero(np.isnan(array))[0]}] is")
+    return array
+
+
+def _parse_bounds(bounds: Any, dim: Any) -> tuple[np.ndarray, np.ndarray]:
+    pairs = "a pair (lower, upper), or one pair for each dimension"
+    try:
+        array = np.array(bounds, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"bounds must be {pairs}, not {bounds!r}") from None
+    if array.ndim == 1 and len(array) == 2:
+        if dim is None:
+            raise ValueError(
+                "dim is missing: bounds is one pair for all dimensions, so dim must say how many there are"
+            )
+        array = np.tile(array, (whole_number("dim", dim, least=1), 1))
+    if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
+        raise ValueError(f"bounds must be {pairs}, not an array of shape {array.shape}")
+    if dim is not None and whole_number("dim", dim, least=1) != len(array):
+        raise ValueError(f"bounds has {len(array)} pairs, but dim is {dim}; leave dim out, or make them agree")
+    array = finite_array("bounds", array, shape="(dim, 2)", ndim=2)
+    wrong = np.flatnonzero(array[:, 0] >= array[:, 1])
+    if len(wrong):
+        i = wrong[0]
+        raise ValueError(f"bounds must have lower below upper, but dimension {i} has ({array[i, 0]}, {array[i, 1]})")
+    return array[:, 0], array[:, 1]

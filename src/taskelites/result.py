@@ -1,0 +1,283 @@
+"""What comes out of a run: NumPy arrays, and ways to keep, read and use them."""
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from taskelites import metrics
+from taskelites.storage import write_whole
+from taskelites.tasks import Tasks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "taskelites-result"
+FORMAT_VERSION = 1
+_ARRAYS = ("solutions", "fitness", "task_evaluations", "last_improved")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """The best solution found for every task.
+
+    Attributes:
+        solutions: `(n, dim)`; NaN for a task that was never solved.
+        fitness: `(n,)`; NaN for a task that was never solved.
+        tasks: what was solved.
+        evaluations: how many results were told.
+        task_evaluations: `(n,)`, how many of them on each task.
+        last_improved: `(n,)`, the number of the evaluation that gave each elite, counted from 1; 0 if never solved.
+        failed: how many evaluations gave NaN or +inf.
+        infeasible: how many gave -inf.
+        history: columns of equal length, one row a logged point. All but `seconds` are repeatable.
+        settings: how it was made: algorithm, seed, versions.
+        optimum: `(n,)`, the best possible fitness of each task, where it is known.
+        worst: `(n,)`, the least possible, where it is known.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(
+        ...     lambda x, t: -np.abs(x - t).sum(1), tasks, bounds=(0, 1), dim=2, call="batch", evaluations=5000
+        ... )
+        >>> result.solutions.shape, bool(result.solved.all()), result.evaluations
+        ((300, 2), True, 5000)
+    """
+
+    solutions: np.ndarray
+    fitness: np.ndarray
+    tasks: Tasks
+    evaluations: int
+    task_evaluations: np.ndarray
+    last_improved: np.ndarray
+    failed: int = 0
+    infeasible: int = 0
+    history: dict[str, np.ndarray] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    optimum: np.ndarray | None = None
+    worst: np.ndarray | None = None
+
+    @property
+    def solved(self) -> np.ndarray:
+        """Which tasks have a solution, `(n,)`."""
+        return metrics.solved(self.fitness)
+
+    @property
+    def coverage(self) -> float:
+        """Solved tasks / tasks."""
+        return metrics.coverage(self.fitness)
+
+    @property
+    def gap(self) -> float:
+        """Mean distance to the optimum; NaN where that is unknown or a task is unsolved."""
+        return float("nan") if self.optimum is None else metrics.gap(self.fitness, self.optimum)
+
+    def __len__(self) -> int:
+        return len(self.fitness)
+
+    def __repr__(self) -> str:
+        numbers = metrics.summary(self.fitness)
+        return (
+            f"<Result: {int(self.solved.sum())} of {len(self)} tasks solved, mean fitness {numbers['mean']:.6g}, "
+            f"{self.evaluations:,} evaluations>"
+        )
+
+    def summary(self) -> str:
+        """A few lines for a person: coverage, fitness, gap, failures.
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> result = te.Result(
+            ...     solutions=np.zeros((2, 1)),
+            ...     fitness=np.array([1.0, 2.0]),
+            ...     tasks=te.Tasks(["a", "b"]),
+            ...     evaluations=9,
+            ...     task_evaluations=np.array([4, 5]),
+            ...     last_improved=np.array([2, 3]),
+            ... )
+            >>> print(result.summary())
+            evaluations  9
+            coverage     100 % (2 of 2 tasks)
+            mean         1.5
+            median       1.5
+            best         2
+            worst        1
+        """
+        numbers = metrics.summary(self.fitness)
+        percent = 100 * numbers["coverage"]
+        rows = [
+            ("evaluations", f"{self.evaluations:,}"),
+            ("coverage", f"{percent:.4g} % ({int(self.solved.sum()):,} of {len(self):,} tasks)"),
+            ("mean", f"{numbers['mean']:.6g}"),
+            ("median", f"{numbers['median']:.6g}"),
+            ("best", f"{numbers['highest']:.6g}"),
+            ("worst", f"{numbers['lowest']:.6g}"),
+        ]
+        if self.optimum is not None:
+            gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
+            rows.append(("gap", gap))
+        if self.failed:
+            rows.append(("failed", f"{self.failed:,} evaluations (NaN or +inf)"))
+        if self.infeasible:
+            rows.append(("infeasible", f"{self.infeasible:,} evaluations (-inf)"))
+        return "\n".join(f"{name:<12} {value}" for name, value in rows)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """One row a task: `task_id`, its descriptors, `fitness`, `evaluations`, `last_improved`, `solution_0`, ...
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> tasks = te.tasks.grid((200,), [0], [1], names=["load"])
+            >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=300)
+            >>> list(result.to_dataframe().columns)
+            ['task_id', 'load', 'fitness', 'evaluations', 'last_improved', 'solution_0']
+        """
+        import pandas as pd
+
+        columns: dict[str, Any] = {"task_id": np.arange(len(self))}
+        if self.tasks.descriptors is not None:
+            columns |= dict(zip(self.tasks.names, self.tasks.descriptors.T, strict=True))
+        columns |= {
+            "fitness": self.fitness,
+            "evaluations": self.task_evaluations,
+            "last_improved": self.last_improved,
+        }
+        columns |= {f"solution_{i}": column for i, column in enumerate(self.solutions.T)}
+        return pd.DataFrame(columns)
+
+    def predict(self, new_tasks: Any) -> np.ndarray:
+        """A solution for tasks that were not solved: that of the nearest solved task, `(m, dim)`.
+
+        Args:
+            new_tasks: descriptors, `(m, k)`.
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> tasks = np.linspace(0, 1, 300)[:, None]
+            >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=5000)
+            >>> bool(abs(result.predict([[0.501]])[0, 0] - 0.501) < 0.05)
+            True
+        """
+        if not self.solved.any():
+            raise ValueError("predict needs at least one solved task, and none is solved")
+        nearest = KDTree(self.tasks.positions[self.solved]).query(self.tasks.locate(new_tasks))[1]
+        return np.asarray(self.solutions[self.solved][nearest])
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """The map: tasks in the plane, coloured by fitness (`taskelites.show.map`). Returns the axes."""
+        from taskelites.show import map as show_map
+
+        return show_map(self, ax=ax, **kwargs)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write everything to one `.npz` file, whole or not at all. `te.load` reads it.
+
+        Tasks that are Python objects are kept as their text, and a distance matrix or function is not kept.
+
+        Example:
+            >>> import tempfile, numpy as np, taskelites as te
+            >>> tasks = np.linspace(0, 1, 200)[:, None]
+            >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=300)
+            >>> path = result.save(tempfile.mkdtemp() + "/result.npz")
+            >>> bool((te.load(path).fitness == result.fitness).all())
+            True
+        """
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise ValueError(f"path must end in .npz, not {path.name!r}")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        arrays, about = self._contents()
+
+        def write(file: BinaryIO) -> None:
+            np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+
+        write_whole(path, write)
+        return path
+
+    def _contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"history_{name}": column for name, column in self.history.items()}
+        arrays |= {name: value for name in ("optimum", "worst") if (value := getattr(self, name)) is not None}
+        if self.tasks.descriptors is not None:
+            arrays["descriptors"] = self.tasks.descriptors
+        about = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "evaluations": self.evaluations,
+            "failed": self.failed,
+            "infeasible": self.infeasible,
+            "history": list(self.history),
+            "settings": self.settings,
+            "task_names": list(self.tasks.names),
+            "task_scale": self.tasks.scale,
+            "task_objects": None if self.tasks.objects is None else [str(task) for task in self.tasks.objects],
+        }
+        return arrays, about
+
+
+def load(path: str | PathLike[str]) -> Result:
+    """Read a result from a file that `Result.save` wrote, or from a run folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if the file is damaged, not ours, or from a newer version.
+
+    Example:
+        >>> import taskelites as te
+        >>> te.load("nowhere.npz")
+        Traceback (most recent call last):
+        FileNotFoundError: there is no result 'nowhere.npz'
+    """
+    path = Path(path)
+    file = path / "result.npz" if path.is_dir() else path
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no result {str(file)!r}")
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            contents = {name: archive[name] for name in archive.files}
+        about = json.loads(str(contents["about"]))
+        kind, version = about["format"], int(about["version"])
+    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{str(file)!r} is damaged or no taskelites result ({error})") from None
+    if kind != FORMAT:
+        raise ValueError(f"{str(file)!r} is no taskelites result, but {kind!r}")
+    if version > FORMAT_VERSION:
+        raise ValueError(
+            f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
+        )
+    try:
+        return _from_contents(contents, about)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{str(file)!r} is damaged: {error}") from None
+
+
+def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Result:
+    number = len(contents["fitness"])
+    if any(len(contents[name]) != number for name in _ARRAYS):
+        raise ValueError("its arrays are of different lengths")
+    tasks = Tasks(
+        about["task_objects"],
+        descriptors=contents.get("descriptors"),
+        scale=about["task_scale"],
+        names=about["task_names"] or None,
+    )
+    if len(tasks) != number:
+        raise ValueError("its arrays are of different lengths")
+    return Result(
+        **{name: contents[name] for name in _ARRAYS},
+        tasks=tasks,
+        evaluations=about["evaluations"],
+        failed=about["failed"],
+        infeasible=about["infeasible"],
+        history={name: contents[f"history_{name}"] for name in about["history"]},
+        settings=about["settings"],
+        optimum=contents.get("optimum"),
+        worst=contents.get("worst"),
+    )

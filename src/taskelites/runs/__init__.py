@@ -1,0 +1,7 @@
+"""A run as a person meets it: its folder on disk, its progress, its end by Ctrl-C."""
+
+from taskelites.runs.folder import RunFolder
+from taskelites.runs.interruption import Interruption
+from taskelites.runs.progress import Progress
+
+__all__ = ["Interruption", "Progress", "RunFolder"]

@@ -1,0 +1,84 @@
+"""How far a run is: a bar in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from tqdm import tqdm
+
+_BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left, {rate_fmt}{postfix}]"
+_BAR_SECONDS = 0.1
+_LINE_SECONDS = 10.0
+
+
+class Progress:
+    """Shows evaluations, rate, coverage, mean fitness and time left.
+
+    Args:
+        total: evaluations of the whole run.
+        label: what runs.
+        file: where to write; a terminal gets a bar, anything else a line at the start and every ten seconds.
+
+    Example:
+        >>> import io
+        >>> text = io.StringIO()
+        >>> with Progress(1000, "arm", text) as progress:
+        ...     progress.update(1000, lambda: {"coverage": 1.0, "mean": -0.5})
+        >>> "arm: 1,000 of 1,000 evaluations" in text.getvalue()
+        True
+    """
+
+    def __init__(self, total: int, label: str, file: TextIO | None = None) -> None:
+        self._total = total
+        self._label = label
+        self._file = file if file is not None else sys.stderr
+        self._begin = self._last = time.monotonic()
+        self._shown = -1
+        self._bar = None
+        if self._file.isatty():
+            self._bar = tqdm(
+                total=total,
+                desc=label,
+                unit=" evaluations",
+                unit_scale=True,
+                file=self._file,
+                mininterval=0,
+                dynamic_ncols=True,
+                bar_format=_BAR,
+            )
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def update(self, evaluations: int, numbers: Callable[[], Mapping[str, float]]) -> None:
+        """Say how far it is; `numbers` is called only if something is shown now."""
+        now = time.monotonic()
+        wait = _BAR_SECONDS if self._bar is not None else _LINE_SECONDS
+        due = self._shown < 0 or now - self._last >= wait or evaluations >= self._total
+        if not due or evaluations == self._shown:
+            return
+        self._last, self._shown = now, evaluations
+        shown = numbers()
+        found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.6g}"
+        if self._bar is not None:
+            self._bar.n = evaluations
+            self._bar.set_postfix_str(found, refresh=True)
+            return
+        elapsed = max(now - self._begin, 1e-9)
+        rate = evaluations / elapsed
+        left = (self._total - evaluations) / rate if rate else float("inf")
+        print(
+            f"{self._label}: {evaluations:,} of {self._total:,} evaluations, {_rate(rate)}, {found}, "
+            f"{tqdm.format_interval(left)} left",
+            file=self._file,
+            flush=True,
+        )
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"

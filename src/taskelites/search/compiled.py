@@ -1,0 +1,105 @@
+"""The same loop for a JAX fitness, compiled whole, in the precision that the user's JAX has."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from taskelites import metrics
+from taskelites.algorithms import Candidates, Core
+from taskelites.evaluation import TracedFitness
+from taskelites.result import Result
+from taskelites.runs import Interruption
+from taskelites.search.record import Recorder, about_run, logged_points, make_result, snapshots
+from taskelites.search.statement import Job
+
+
+@partial(jax.jit, static_argnames="evaluate")
+def _advance(
+    core: Core, evaluate: TracedFitness, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
+) -> Any:
+    """So many steps of all replicates, `rows_told` rows of each told; a replicate that has its target stands still."""
+
+    def step(state: Any) -> Any:
+        candidates, state = core.ask(state)
+        return core.tell(state, candidates, evaluate(candidates, rows_told))[0]
+
+    def until_target(state: Any) -> Any:
+        def goes_on(carry: tuple[Array, Any]) -> Array:
+            archive = core.elites(carry[1]).archive
+            return (carry[0] < steps) & ~metrics.reached(archive.fitness, archive.evaluations, target, share)
+
+        return lax.while_loop(goes_on, lambda carry: (carry[0] + 1, step(carry[1])), (jnp.int32(0), state))[1]
+
+    if target is not None:
+        return jax.vmap(until_target)(states)
+    return lax.fori_loop(0, steps, lambda _, batch: jax.vmap(step)(batch), states)
+
+
+@partial(jax.jit, static_argnames="evaluate")
+def _adopt(core: Core, evaluate: TracedFitness, states: Any, initial: Candidates, rows_told: Array) -> Any:
+    return jax.vmap(lambda state, known: core.adopt(state, known, evaluate(known, rows_told)))(states, initial)
+
+
+class Compiled:
+    """Runs of a JAX fitness, side by side in one compiled loop."""
+
+    def __init__(self, job: Job, seeds: list[int]) -> None:
+        self.job = job
+        self.seeds = seeds
+        self.core = job.settings.bind(job.problem, job.batch_size)
+        self.evaluate = TracedFitness(job.fitness, self.core.behaviour_dim)
+        self.evaluate.check(self.core)
+        self.keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+        self.states = jax.jit(jax.vmap(self.core.init))(self.keys)
+        self.target = None if job.target is None else jnp.asarray(job.target)
+
+    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
+        """Until the budget is spent, all have their target, or Ctrl-C."""
+        rows = self.core.rows
+        done = self._adopt_initial()
+        self.found = snapshots(self.core, self.states)
+        for point in logged_points(self.job, rows):
+            steps, cut = divmod(point - done, rows)
+            self.states = self._advanced(steps, rows)
+            done += steps * rows
+            # Where the budget ends within a step, its other rows stay pending: `states` remains at its beginning.
+            self.found = snapshots(self.core, self._advanced(1, cut) if cut else self.states)
+            for recorder, snapshot in zip(recorders, self.found, strict=True):
+                recorder.log(snapshot)
+            told = [int(snapshot.archive.told) for snapshot in self.found]
+            show(max(told), lambda: np.concatenate([snapshot.archive.fitness for snapshot in self.found]))
+            if interruption.noted or all(count < point for count in told):
+                break
+
+    def _adopt_initial(self) -> int:
+        job = self.job
+        if job.initial is None:
+            return 0
+        known = [job.initial.candidates(key, job.problem) for key in self.keys]
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *known)
+        done = min(job.initial_rows, job.evaluations)
+        self.states = _adopt(self.core, self.evaluate, self.states, together, done)
+        return done
+
+    def _advanced(self, steps: int, rows_told: int) -> Any:
+        if steps == 0:
+            return self.states
+        return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)
+
+    def results(self, recorders: list[Recorder]) -> list[Result]:
+        """What was found by each."""
+        job = self.job
+        bits = jnp.zeros(()).dtype.itemsize * 8
+        return [
+            make_result(
+                snapshot,
+                job.problem,
+                about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job),
+                recorder=recorder,
+            )
+            for seed, snapshot, recorder in zip(self.seeds, self.found, recorders, strict=True)
+        ]

@@ -1,0 +1,257 @@
+"""Ask and tell from the host, in 64 bits whatever the user's JAX has.
+
+A step that the budget cuts is asked whole; its first rows are told and the others stay pending. What is reported then
+is a preview, told to a copy of the state, so that going on later gives what a longer run would have given.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites import metrics
+from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
+from taskelites.errors import FitnessError, whole_number
+from taskelites.evaluation import HostEvaluator
+from taskelites.problem import Problem
+from taskelites.result import Result
+from taskelites.runs import Interruption
+from taskelites.search.record import Recorder, Snapshot, about_run, logged_points, make_result, snapshots
+from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
+from taskelites.tasks import Tasks
+
+
+@contextmanager
+def host_precision() -> Iterator[None]:
+    """64 bits on the CPU: Python functions return 64-bit numbers, and a step is too small to be worth a transfer."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+@partial(jax.jit, donate_argnames="state")
+def _tell_ask(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Candidates]:
+    """Tell, and ask the next step: one dispatch, since each costs more than the work in it."""
+    state, _ = core.tell(state, candidates, evaluation)
+    candidates, state = core.ask(state)
+    return state, candidates
+
+
+@partial(jax.jit, donate_argnames="state")
+def _adopt_ask(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Candidates]:
+    state = core.adopt(state, candidates, evaluation)
+    candidates, state = core.ask(state)
+    return state, candidates
+
+
+@jax.jit
+def _init_ask(core: Core, key: Array) -> tuple[Any, Candidates]:
+    candidates, state = core.ask(core.init(key))
+    return state, candidates
+
+
+@jax.jit
+def _init(core: Core, key: Array) -> Any:
+    return core.init(key)
+
+
+class Optimizer:
+    """The search as an object with `ask` and `tell`, for people with a loop of their own.
+
+    Args:
+        tasks, bounds, dim, algorithm, batch_size, seed, initial: as for `solve`.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = te.tasks.cvt(300, [0, 0], [1, 1])
+        >>> optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=2)
+        >>> while optimizer.evaluations < 1000:
+        ...     candidates = optimizer.ask(at_most=1000 - optimizer.evaluations)
+        ...     optimizer.tell(candidates, -np.abs(candidates.solutions - candidates.tasks).sum(axis=1))
+        >>> optimizer.result()
+        <Result: ... of 300 tasks solved, mean fitness ..., 1,000 evaluations>
+    """
+
+    def __init__(
+        self,
+        tasks: Any,
+        *,
+        bounds: Any,
+        dim: int | None = None,
+        algorithm: Any = "mt-map-elites",
+        batch_size: int = 64,
+        seed: int = 0,
+        initial: Any = None,
+    ) -> None:
+        problem = Problem(tasks, bounds, dim)
+        settings = as_algorithm(algorithm)
+        warn_of_tasks(problem, settings)
+        self._start(problem, settings, batch_size, seed, as_initial(initial, problem))
+
+    def _start(self, problem: Problem, settings: Any, batch_size: int, seed: int, initial: "Initial | None") -> None:
+        self._problem = problem
+        self._settings = settings
+        self._seed = as_seed(seed)
+        self._evaluations = 0
+        self._asked: Candidates | None = None
+        with host_precision():
+            self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1))
+            key = jax.random.key(self._seed)
+            self._adopting = initial is not None
+            if initial is not None:
+                self._state = _init(self._core, key)
+                self._open(initial.candidates(key, problem))
+            else:
+                self._state, candidates = _init_ask(self._core, key)
+                self._open(candidates)
+
+    def _open(self, candidates: Candidates) -> None:
+        """Begin a step: these are to be evaluated."""
+        self._candidates = candidates
+        self._row = 0
+        rows = len(candidates)
+        self._fitness = np.full(rows, np.nan)
+        self._behaviour = np.full((rows, self._core.behaviour_dim), np.nan) if self._core.behaviour_dim else None
+
+    @property
+    def evaluations(self) -> int:
+        """How many results were told."""
+        return self._evaluations
+
+    def ask(self, at_most: int | None = None) -> Candidates:
+        """The next candidates: `solutions` `(rows, dim)`, `niches` `(rows,)`, and `tasks`, what the fitness receives.
+
+        Args:
+            at_most: how many; the rest of the batch comes with the next calls.
+
+        Raises:
+            RuntimeError: if the candidates of the last call were not told yet.
+        """
+        if self._asked is not None:
+            raise RuntimeError(f"tell() the {len(self._asked)} candidates of the last ask() before you ask() for more")
+        rows = len(self._candidates) - self._row
+        if at_most is not None:
+            rows = min(rows, whole_number("at_most", at_most, least=1))
+        part = slice(self._row, self._row + rows)
+        niches = np.array(self._candidates.niches[part] if rows < len(self._candidates) else self._candidates.niches)
+        solutions = np.array(self._candidates.solutions)[part]
+        if isinstance(self._problem.tasks, Tasks):
+            tasks = self._problem.tasks.pick(niches)
+        else:
+            tasks = np.array(self._candidates.tasks)[part]
+        self._asked = Candidates(solutions=solutions, niches=niches, tasks=tasks)
+        return self._asked
+
+    def tell(self, candidates: Candidates, fitness: Any, behaviour: Any = None) -> None:
+        """Learn the fitness of the candidates of the last `ask`.
+
+        Args:
+            candidates: what `ask` gave.
+            fitness: `(rows,)`, higher is better; NaN or +inf = failed, -inf = infeasible: counted, never stored.
+            behaviour: `(rows, behaviour_dim)`, for algorithms that ask for it.
+        """
+        if self._asked is None or candidates is not self._asked:
+            raise ValueError("candidates must be those of the last ask(), each told once")
+        rows = len(candidates)
+        values = _told_numbers("fitness", fitness, (rows,))
+        described = None
+        if self._core.behaviour_dim:
+            described = _told_numbers("behaviour", behaviour, (rows, self._core.behaviour_dim))
+        self._accept(values, described)
+
+    def _accept(self, fitness: np.ndarray, behaviour: np.ndarray | None) -> None:
+        """Take the results of the first rows that were asked; those of the others were not to be had."""
+        rows = len(fitness)
+        self._fitness[self._row : self._row + rows] = fitness
+        if self._behaviour is not None:
+            self._behaviour[self._row : self._row + rows] = behaviour
+        self._row += rows
+        self._evaluations += rows
+        self._asked = None
+        if self._row == len(self._candidates):
+            with host_precision():
+                self._state, candidates = self._step(self._state)
+            self._adopting = False
+            self._open(candidates)
+
+    def _step(self, state: Any) -> tuple[Any, Candidates]:
+        """Tell the rows that are known to `state`, which is given away."""
+        told = np.arange(len(self._candidates)) < self._row
+        evaluation = Evaluation(fitness=self._fitness, told=told, behaviour=self._behaviour)  # type: ignore[arg-type]
+        finish = _adopt_ask if self._adopting else _tell_ask
+        return finish(self._core, state, self._candidates, evaluation)
+
+    def _state_now(self) -> Any:
+        """The state with all that was told; where a step is not finished, a preview of it."""
+        if self._row == 0:
+            return self._state
+        with host_precision():
+            return self._step(jax.tree.map(jnp.copy, self._state))[0]
+
+    def _snapshot(self) -> Snapshot:
+        with host_precision():
+            return snapshots(self._core, jax.tree.map(lambda leaf: leaf[None], self._state_now()))[0]
+
+    def result(self) -> Result:
+        """What was found so far."""
+        about = about_run(self._settings, self._problem, self._core, seed=self._seed, call="ask/tell", bits=64)
+        return make_result(self._snapshot(), self._problem, about)
+
+
+def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers of shape {shape}, not {values!r}") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, one for each candidate, not {array.shape}")
+    return array.astype(np.float64)
+
+
+class Hosted:
+    """One run of a Python fitness: exactly ask, evaluate, tell."""
+
+    def __init__(self, job: Job, seeds: list[int]) -> None:
+        self.job = job
+        self.optimizer = Optimizer.__new__(Optimizer)  # the job was checked, and warned of, already
+        self.optimizer._start(job.problem, job.settings, job.batch_size, seeds[0], job.initial)
+
+    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> FitnessError | None:
+        """Until the budget is spent, the target reached, an error, or Ctrl-C."""
+        job, optimizer = self.job, self.optimizer
+        evaluate = HostEvaluator(job.fitness, job.call, optimizer._core.behaviour_dim)
+        points = iter(logged_points(job, optimizer._core.rows))
+        point = next(points)
+        error = None
+        while optimizer.evaluations < job.evaluations and error is None and not interruption.noted:
+            asked = optimizer.ask(at_most=job.evaluations - optimizer.evaluations)
+            found = evaluate(asked.solutions, asked.tasks, asked.niches, lambda: interruption.noted)
+            optimizer._accept(found.fitness, found.behaviour)
+            error = found.error
+            if optimizer.evaluations >= point:
+                recorders[0].log(optimizer._snapshot())
+                point = next(points, job.evaluations)
+            show(optimizer.evaluations, lambda: optimizer._snapshot().archive.fitness)
+            if job.target is not None and self._reached():
+                break
+        recorders[0].log(optimizer._snapshot())
+        return error
+
+    def _reached(self) -> bool:
+        archive = self.optimizer._core.elites(self.optimizer._state_now()).archive
+        fitness, evaluations = np.asarray(archive.fitness), np.asarray(archive.evaluations)
+        return bool(metrics.reached(fitness, evaluations, self.job.target, self.job.share))
+
+    def results(self, recorders: list[Recorder]) -> list[Result]:
+        """What was found."""
+        job, optimizer = self.job, self.optimizer
+        about = about_run(
+            job.settings, job.problem, optimizer._core, seed=optimizer._seed, call=job.call, bits=64, job=job
+        )
+        return [make_result(optimizer._snapshot(), job.problem, about, recorder=recorders[0])]

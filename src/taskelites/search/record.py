@@ -1,0 +1,146 @@
+"""The history of a run while it runs, and the result at its end."""
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from taskelites import metrics
+from taskelites.algorithms import Core
+from taskelites.archive import Archive
+from taskelites.problem import Problem
+from taskelites.result import Result
+from taskelites.search.statement import Job
+from taskelites.tasks import Tasks
+
+_LOGGED_POINTS = 200
+
+
+class Snapshot(NamedTuple):
+    """What a state tells of itself, as NumPy arrays.
+
+    Attributes:
+        archive: one niche a task.
+        tasks: their descriptors, where the algorithm chose them itself; else None.
+        diagnostics: the algorithm's own numbers.
+    """
+
+    archive: Archive
+    tasks: Any
+    diagnostics: dict[str, Any]
+
+
+@jax.jit
+def _report(core: Core, states: Any) -> Any:
+    return jax.vmap(lambda state: (*core.elites(state), core.diagnostics(state)))(states)
+
+
+def snapshots(core: Core, states: Any) -> list[Snapshot]:
+    """Snapshots of states that stand side by side, along the first axis of each array."""
+    whole = jax.tree.map(np.array, _report(core, states))
+    return [Snapshot(*jax.tree.map(itemgetter(i), whole)) for i in range(len(whole[0].told))]
+
+
+def logged_points(job: Job, rows: int) -> list[int]:
+    """After which evaluations the history gets a row: first, second, fourth... step, then 200 times evenly."""
+    start = min(job.initial_rows, job.evaluations)
+    steps = -(-(job.evaluations - start) // rows)
+    every = max(1, steps // _LOGGED_POINTS)
+    doubling = [2**i for i in range(every.bit_length())]
+    chosen = sorted({step for step in [*doubling, *range(every, steps + 1, every), steps] if 0 < step <= steps})
+    return [min(start + step * rows, job.evaluations) for step in chosen] or [start]
+
+
+@dataclass
+class Recorder:
+    """The history of one run, row by row."""
+
+    job: Job
+    replicate: int
+    callback: Callable[[Mapping[str, Any]], None] | None
+    begin: float = field(default_factory=time.monotonic)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def log(self, snapshot: Snapshot) -> None:
+        """Add a row, unless nothing was told since the last one."""
+        archive = snapshot.archive
+        evaluations = int(archive.told)
+        if self.rows and self.rows[-1]["evaluations"] == evaluations:
+            return
+        fitness = np.asarray(archive.fitness)
+        row: dict[str, Any] = {"evaluations": evaluations, "seconds": time.monotonic() - self.begin}
+        row |= metrics.summary(fitness)
+        if self.job.worst is not None:
+            row["mean_all"] = metrics.mean_all(fitness, self.job.worst)
+        row |= {"failed": int(archive.failed), "infeasible": int(archive.infeasible)}
+        row |= {name: np.asarray(value).item() for name, value in snapshot.diagnostics.items()}
+        self.rows.append(row)
+        if self.callback is not None:
+            self.callback({"replicate": self.replicate, **row})
+
+    def history(self) -> dict[str, np.ndarray]:
+        """The rows as columns."""
+        return {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
+
+
+def make_result(
+    snapshot: Snapshot, problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
+) -> Result:
+    """What a run found."""
+    archive = snapshot.archive
+    found = np.isfinite(archive.fitness)
+    job = None if recorder is None else recorder.job
+    return Result(
+        solutions=np.where(found[:, None], archive.solutions, np.nan),
+        fitness=np.where(found, archive.fitness, np.nan),
+        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=snapshot.tasks),
+        evaluations=int(archive.told),
+        task_evaluations=np.asarray(archive.evaluations),
+        last_improved=np.asarray(archive.last_improved),
+        failed=int(archive.failed),
+        infeasible=int(archive.infeasible),
+        history={} if recorder is None else recorder.history(),
+        settings=settings,
+        optimum=None if job is None else job.optimum,
+        worst=None if job is None else job.worst,
+    )
+
+
+def about_run(
+    settings: Any, problem: Problem, core: Core, *, seed: int, call: str, bits: int, job: Job | None = None
+) -> dict[str, Any]:
+    """How a result was made, as plain values."""
+    tasks = problem.tasks
+    about: dict[str, Any] = {
+        "algorithm": {"name": settings.name, **_plain(settings)},
+        "batch_size": getattr(core, "batch_size", core.rows),
+        "seed": seed,
+        "call": call,
+        "bits": bits,
+        "dim": problem.dim,
+        "bounds": problem.bounds.tolist(),
+        "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
+        "versions": {name: version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
+        | {"python": platform.python_version()},
+    }
+    if job is not None:
+        about = {"problem": job.label, "evaluations": job.evaluations} | about
+    return about
+
+
+def _plain(value: Any) -> Any:
+    """A settings object as what JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic | Array):
+        return value.tolist()
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

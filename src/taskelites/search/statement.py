@@ -1,0 +1,192 @@
+"""What a search was asked for, checked before any work is done."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites.algorithms import Candidates, as_algorithm
+from taskelites.errors import TaskWarning, finite_array, whole_number
+from taskelites.problem import Problem, check_fitness, is_domain, per_task
+from taskelites.tasks import Box, Tasks
+
+# Evaluations are counted in 32 bits.
+MOST_EVALUATIONS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """When a search may stop early.
+
+    Args:
+        fitness: a number, or one a task.
+        share: of the solved tasks that must have it.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(
+        ...     lambda x, t: -abs(x[0] - t[0]),
+        ...     tasks,
+        ...     bounds=(0, 1),
+        ...     dim=1,
+        ...     evaluations=100_000,
+        ...     target=te.Target(-0.05, share=0.9),
+        ... )
+        >>> result.evaluations < 100_000
+        True
+    """
+
+    fitness: Any
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.share, int | float) and 0 < self.share <= 1):
+            raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initial:
+    """Solutions that the user knew before: `solutions` `(m, dim)`, and `niches` `(m,)` or None for random ones."""
+
+    solutions: np.ndarray
+    niches: np.ndarray | None
+
+    def candidates(self, key: Array, problem: Problem) -> Candidates:
+        """As candidates, on the tasks that were named or on random ones."""
+        tasks = problem.finite_tasks("initial=")
+        niches = self.niches
+        if niches is None:
+            draw = jax.random.randint(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),), 0, len(tasks))
+            niches = np.asarray(draw)
+        descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
+        return Candidates(
+            solutions=jnp.asarray(self.solutions), niches=jnp.asarray(niches, jnp.int32), tasks=descriptors
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What `solve` was asked for, checked."""
+
+    problem: Problem
+    fitness: Callable[..., Any]
+    call: str
+    settings: Any
+    batch_size: int
+    evaluations: int
+    initial: Initial | None
+    target: np.ndarray | None
+    share: float
+    label: str
+    optimum: np.ndarray | None
+    worst: np.ndarray | None
+
+    @property
+    def initial_rows(self) -> int:
+        """How many evaluations the user's own solutions take."""
+        return 0 if self.initial is None else len(self.initial.solutions)
+
+
+def make_job(
+    fitness: Any,
+    tasks: Any,
+    bounds: Any,
+    dim: Any,
+    call: Any,
+    algorithm: Any,
+    batch_size: Any,
+    evaluations: Any,
+    initial: Any,
+    target: Any,
+) -> Job:
+    """Check what `solve` was given, a domain or its parts."""
+    optimum = worst = None
+    label = getattr(fitness, "__name__", "fitness")
+    if is_domain(fitness):
+        domain = fitness
+        given = {"tasks": tasks, "bounds": bounds, "dim": dim, "call": call}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise ValueError(
+                f"a domain brings its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
+            )
+        fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
+        dim = getattr(domain, "dim", None)
+        optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
+        label = str(getattr(domain, "name", "domain"))
+    elif tasks is None or bounds is None:
+        missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
+        raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
+    call = "each" if call is None else call
+    check_fitness(fitness, call)
+    problem = Problem(tasks, bounds, dim)
+    settings = as_algorithm(algorithm)
+    if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
+        raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives; these have none")
+    aim = target if target is None or isinstance(target, Target) else Target(target)
+    return Job(
+        problem=problem,
+        fitness=fitness,
+        call=call,
+        settings=settings,
+        batch_size=whole_number("batch_size", batch_size, least=1),
+        evaluations=whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS),
+        initial=as_initial(initial, problem),
+        target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
+        share=1.0 if aim is None else float(aim.share),
+        label=label,
+        optimum=per_task("optimum", optimum, problem.tasks),
+        worst=per_task("worst", worst, problem.tasks),
+    )
+
+
+def as_initial(initial: Any, problem: Problem) -> Initial | None:
+    """Solutions to evaluate first, from what a user gives for them."""
+    if initial is None:
+        return None
+    pair = isinstance(initial, tuple) and len(initial) == 2 and np.ndim(initial[1]) == 1 and np.ndim(initial[0]) == 2
+    values, numbers = initial if pair else (initial, None)
+    solutions = finite_array("initial", values, shape=f"(m, {problem.dim})", ndim=2)
+    if solutions.shape[1] != problem.dim or len(solutions) == 0:
+        raise ValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
+    outside = np.flatnonzero(((solutions < problem.lower) | (solutions > problem.upper)).any(axis=1))
+    if len(outside):
+        raise ValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
+    if numbers is None:
+        return Initial(solutions=solutions, niches=None)
+    niches = np.asarray(numbers)
+    tasks = problem.finite_tasks("initial=")
+    if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
+        raise ValueError(
+            f"initial must name one task number for each of its {len(solutions)} solutions, not {numbers!r}"
+        )
+    if niches.min() < 0 or niches.max() >= len(tasks):
+        raise ValueError(f"initial must name tasks from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}")
+    return Initial(solutions=solutions, niches=niches)
+
+
+def as_seed(seed: Any) -> int:
+    """A seed that JAX takes, or an error."""
+    return whole_number("seed", seed, least=0, most=2**32 - 1)
+
+
+def warn_of_tasks(problem: Problem, settings: Any) -> None:
+    """Say once what about the tasks will make the search worse than it could be."""
+    if isinstance(problem.tasks, Box):
+        return
+    tasks: Tasks = problem.tasks
+    for sentence in tasks.warnings(uses_distance=settings.uses_distance):
+        warnings.warn(sentence, TaskWarning, stacklevel=3)
+    if settings.uses_distance and not tasks.has_distance:
+        warnings.warn(
+            f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; "
+            "te.Tasks(objects, descriptors=...) or distance=... gives it one",
+            TaskWarning,
+            stacklevel=3,
+        )

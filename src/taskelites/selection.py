@@ -1,0 +1,183 @@
+"""Which parents, and which task.
+
+The tournament of the paper takes the nearest of `s` random tasks. Seen from the parent's task, that is a draw of a rank
+in the order of distance: the nearest of `s` draws has a rank of at least `r` exactly if all of them have, so its
+distribution is known in closed form and one random number decides it, whatever the size (`rank_limits`). A table of
+neighbours turns the rank into a task. Where the table would not fit, the tournament is played as it is written.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from scipy.special import gammaln
+
+from taskelites.archive import Archive
+from taskelites.pytree import record, static
+from taskelites.tasks import Tasks
+
+_TWO_32 = 2.0**32
+# Opponents drawn at a time when a tournament is played: wide enough to keep the processor busy.
+_DRAWS = 64
+
+
+def uniform_integers(words: Array, count: Array) -> Array:
+    """Whole numbers in `[0, count)` from 32-bit random words: the upper half of the 64-bit product.
+
+    Each number's probability is 1/count to within 2^-32, for any count, without a 64-bit type; a 32-bit float would
+    show its rounding from about 1e5 on.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites.selection import uniform_integers
+        >>> uniform_integers(jnp.array([0, 2**31, 2**32 - 1], jnp.uint32), jnp.uint32(10)).tolist()
+        [0, 5, 9]
+    """
+    count = jnp.asarray(count).astype(jnp.uint32)
+    low, high = words & 0xFFFF, words >> 16
+    count_low, count_high = count & 0xFFFF, count >> 16
+    cross_a, cross_b = low * count_high, high * count_low
+    carry = ((low * count_low) >> 16) + (cross_a & 0xFFFF) + (cross_b & 0xFFFF)
+    return (high * count_high + (cross_a >> 16) + (cross_b >> 16) + (carry >> 16)).astype(jnp.int32)
+
+
+def uniform_parents(key: Array, archive: Archive, shape: tuple[int, ...]) -> Array:
+    """Numbers of solved niches, uniformly at random (while none is solved: 0).
+
+    Example:
+        >>> import jax
+        >>> from taskelites import archive
+        >>> from taskelites.selection import uniform_parents
+        >>> uniform_parents(jax.random.key(0), archive.empty(5, 2), (2, 3)).shape
+        (2, 3)
+    """
+    return archive.solved[uniform_integers(jax.random.bits(key, shape, jnp.uint32), archive.solved_count)]
+
+
+def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarray:
+    """The distribution of the rank that a tournament gives, as limits on a 32-bit random word, `(tasks - 1,)`.
+
+    The rank is the number of limits below the word (`rank_of`).
+
+    Example:
+        >>> from taskelites.selection import rank_limits
+        >>> (rank_limits(4, 1) / 2**32).round(3).tolist()
+        [0.25, 0.5, 0.75]
+        >>> (rank_limits(4, 2) / 2**32).round(3).tolist()
+        [0.438, 0.75, 0.938]
+    """
+    rank = np.arange(1, tasks)
+    if size == 1:  # in whole numbers, so that it is `uniform_integers` bit for bit
+        limits = -(-(rank.astype(np.uint64) << np.uint64(32)).astype(object) // tasks)
+        return (limits - 1).astype(np.uint32)
+    if replacement:
+        below = -np.expm1(size * np.log1p(-rank / tasks))
+    else:
+        drawn = min(size, tasks)
+        others = np.maximum(tasks - rank - drawn, -1)  # -1: fewer tasks are left than are drawn
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_none = gammaln(tasks - rank + 1) - gammaln(others + 1) - gammaln(tasks + 1) + gammaln(tasks - drawn + 1)
+        below = np.where(others < 0, 1.0, -np.expm1(log_none))
+    return (np.clip(np.ceil(below * _TWO_32), 1.0, _TWO_32) - 1.0).astype(np.uint32)
+
+
+def rank_of(words: Array, limits: Array, row: Array) -> Array:
+    """How many of `limits[row]`, which ascend, lie below each word: a binary search, unrolled.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites.selection import rank_limits, rank_of
+        >>> limits = jnp.asarray(rank_limits(4, 1))[None]
+        >>> rank_of(jnp.array([0, 2**30, 2**32 - 1], jnp.uint32), limits, 0).tolist()
+        [0, 1, 3]
+    """
+    number = limits.shape[1]
+    rank = jnp.zeros(words.shape, jnp.int32)
+    for bit in reversed(range(number.bit_length())):
+        higher = rank + (1 << bit)
+        below = limits[row, jnp.minimum(higher, number) - 1] < words
+        rank = jnp.where((higher <= number) & below, higher, rank)
+    return rank
+
+
+@record
+class Tournament:
+    """The choice of a task near the parent's, for each of a list of sizes.
+
+    Made by `tournament`. Without a distance, or with size 1 alone, it is a uniform choice among all tasks.
+
+    Attributes:
+        sizes: `(sizes,)`.
+        limits: `(sizes, tasks - 1)`, see `rank_limits`; None where the tournament is played.
+        neighbours: `(tasks, tasks)`, see `Tasks.neighbours`.
+        positions: `(tasks, k)`, for playing it.
+        tasks: how many there are.
+    """
+
+    sizes: Array
+    limits: Array | None
+    neighbours: Array | None
+    positions: Array | None
+    tasks: int = static()
+
+    def __call__(self, key: Array, parents: Array, arm: Array) -> Array:
+        """A task for each parent's task, `(rows,)`, by a tournament of size `sizes[arm]`."""
+        if self.positions is not None:
+            return self._play(key, parents, self.sizes[arm])
+        words = jax.random.bits(key, parents.shape, jnp.uint32)
+        if self.neighbours is None or self.limits is None:
+            return uniform_integers(words, jnp.uint32(self.tasks))
+        return self.neighbours[parents, rank_of(words, self.limits, arm)].astype(jnp.int32)
+
+    def _play(self, key: Array, parents: Array, size: Array) -> Array:
+        """The nearest of `size` tasks drawn with replacement: own task first, then the lower number, among equals."""
+        assert self.positions is not None
+        positions = self.positions
+        here = positions[parents][:, None, :]
+
+        def round_of_draws(turn: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
+            words = jax.random.bits(jax.random.fold_in(key, turn), (len(parents), _DRAWS), jnp.uint32)
+            drawn = uniform_integers(words, jnp.uint32(self.tasks))
+            distance = jnp.sum(jnp.square(positions[drawn] - here), axis=-1)
+            distance = jnp.where(drawn == parents[:, None], -1.0, distance)
+            counts = turn * _DRAWS + jnp.arange(_DRAWS) < size
+            distance = jnp.where(counts, distance, jnp.inf)
+            nearest = jnp.min(distance, axis=1)
+            task = jnp.min(jnp.where(distance == nearest[:, None], drawn, self.tasks), axis=1)
+            better = (nearest < best[0]) | ((nearest == best[0]) & (task < best[1]))
+            return jnp.where(better, nearest, best[0]), jnp.where(better, task, best[1])
+
+        start = jnp.full(parents.shape, jnp.inf, positions.dtype), jnp.full(parents.shape, self.tasks, jnp.int32)
+        return lax.fori_loop(0, (size + _DRAWS - 1) // _DRAWS, round_of_draws, start)[1]
+
+
+def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True) -> Tournament:
+    """The tournament over these tasks, in the precision that JAX has now.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, numpy as np, taskelites as te
+        >>> from taskelites.selection import tournament
+        >>> choose = tournament(te.Tasks(np.arange(9.0)[:, None]), (9,), replacement=False)
+        >>> choose(jax.random.key(0), jnp.arange(9), 0).tolist()
+        [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+    sizes_array = jnp.asarray(sizes, jnp.int32)
+    if sizes == (1,) or not tasks.has_distance:
+        return Tournament(sizes=sizes_array, limits=None, neighbours=None, positions=None, tasks=len(tasks))
+    if not tasks.fits_table:
+        if not replacement:
+            raise ValueError(
+                "replacement=False needs the table of all neighbours, which does not fit for "
+                f"{len(tasks):,} tasks; leave replacement=True"
+            )
+        return Tournament(
+            sizes=sizes_array, limits=None, neighbours=None, positions=jnp.asarray(tasks.positions), tasks=len(tasks)
+        )
+    limits = np.stack([rank_limits(len(tasks), size, replacement=replacement) for size in sizes])
+    return Tournament(
+        sizes=sizes_array,
+        limits=jnp.asarray(limits),
+        neighbours=jnp.asarray(tasks.neighbours),
+        positions=None,
+        tasks=len(tasks),
+    )

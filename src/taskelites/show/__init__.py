@@ -1,0 +1,5 @@
+"""Plots. Each takes `ax=` and returns the axes."""
+
+from taskelites.show.maps import map
+
+__all__ = ["map"]

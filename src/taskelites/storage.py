@@ -1,0 +1,38 @@
+"""Files that are whole or not there, and never dangerous to read."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file under a temporary name, sync it and rename it, so that a reader sees the old file or the new one.
+
+    Raises:
+        OSError: if it can't be written (a full disk, say); what was there before is untouched.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
+        >>> write_whole(path, lambda file: file.write(b"hello"))
+        >>> path.read_text()
+        'hello'
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name, too, survives a power cut
+    finally:
+        os.close(folder)
