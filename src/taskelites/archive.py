@@ -69,8 +69,8 @@ def insert(archive: Archive, solutions: Array, niches: Array, fitness: Array) ->
     """Insert a batch with the outcome of inserting its rows one by one, in order.
 
     A row succeeds if its fitness is strictly greater than that of its niche's elite at its turn, rows before it
-    included. NaN and both infinities never succeed. A row whose niche is not below the number of niches is padding: it changes
-    nothing and is not counted; padding stands at the end.
+    included. NaN and both infinities never succeed. A row whose niche is not below the number of niches is padding: it
+    changes nothing and is not counted; padding stands at the end.
 
     Returns:
         The archive, and which rows succeeded, `(rows,)`.

@@ -88,6 +88,17 @@ class Result:
             f"{self.evaluations:,} evaluations>"
         )
 
+    def to_row(self) -> dict[str, float]:
+        """The measures of this result: coverage, mean, median, quantiles, and the gap (NaN where unknown).
+
+        Example:
+            >>> import taskelites as te
+            >>> result = te.solve(te.domain("arm", tasks=300), evaluations=10_000)
+            >>> sorted(result.to_row())
+            ['coverage', 'gap', 'highest', 'lowest', 'mean', 'median', 'q05', 'q95']
+        """
+        return metrics.summary(self.fitness) | {"gap": self.gap}
+
     def summary(self) -> str:
         """A few lines for a person: coverage, fitness, gap, failures.
 
@@ -109,7 +120,7 @@ class Result:
             best         2
             worst        1
         """
-        numbers = metrics.summary(self.fitness)
+        numbers = self.to_row()
         percent = 100 * numbers["coverage"]
         rows = [
             ("evaluations", f"{self.evaluations:,}"),

@@ -1,8 +1,10 @@
 """Fitness functions in Python, called in this process: one by one (`each`) or by the batch (`batch`)."""
 
 import reprlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,11 +60,7 @@ class HostEvaluator:
                 error = FitnessError(f"{problem} (task {niche}, solution {reprlib.repr(solution.tolist())})")
                 break
             except Exception as problem:  # noqa: BLE001 - whatever the user's function raises is reported as its own
-                error = FitnessError(
-                    f"fitness raised {type(problem).__name__}: {problem} "
-                    f"(task {niche}, solution {reprlib.repr(solution.tolist())})"
-                )
-                error.__cause__ = problem
+                error = _raised(problem, f"task {niche}, solution {reprlib.repr(solution.tolist())}")
                 break
             if stop():
                 break
@@ -82,8 +80,7 @@ class HostEvaluator:
         except FitnessError as problem:
             error = problem
         except Exception as problem:  # noqa: BLE001 - as above
-            error = FitnessError(f"fitness raised {type(problem).__name__}: {problem} (a batch of {rows} candidates)")
-            error.__cause__ = problem
+            error = _raised(problem, f"a batch of {rows} candidates")
         return HostResults(np.empty(0), None if not self.behaviour_dim else np.empty((0, self.behaviour_dim)), error)
 
     def _pair(self, value: Any) -> tuple[Any, Any]:
@@ -93,6 +90,15 @@ class HostEvaluator:
                 f"but it returned {reprlib.repr(value)}"
             )
         return value
+
+
+def _raised(problem: Exception, what: str) -> FitnessError:
+    """What the user's function raised, with the line of it that did."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}; " if len(frames) > 1 else ""
+    error = FitnessError(f"fitness raised {type(problem).__name__}: {problem} ({where}{what})")
+    error.__cause__ = problem
+    return error
 
 
 def _number(value: Any) -> float:

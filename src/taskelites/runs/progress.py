@@ -33,7 +33,9 @@ class Progress:
         self._total = total
         self._label = label
         self._file = file if file is not None else sys.stderr
-        self._begin = self._last = time.monotonic()
+        # The clock of the rate starts with the first report, since what comes before it is start-up.
+        self._first: tuple[float, int] | None = None
+        self._last = 0.0
         self._shown = -1
         self._bar = None
         if self._file.isatty():
@@ -59,25 +61,28 @@ class Progress:
         """Say how far it is; `numbers` is called only if something is shown now."""
         now = time.monotonic()
         wait = _BAR_SECONDS if self._bar is not None else _LINE_SECONDS
-        due = self._shown < 0 or now - self._last >= wait or evaluations >= self._total
+        due = self._first is None or now - self._last >= wait or evaluations >= self._total
         if not due or evaluations == self._shown:
             return
         self._last, self._shown = now, evaluations
         shown = numbers()
         found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.6g}"
         if self._bar is not None:
+            if self._first is None:
+                self._first = (now, evaluations)
+                self._bar.start_t = time.time()  # tqdm's own clock
+                self._bar.initial = evaluations
             self._bar.n = evaluations
             self._bar.set_postfix_str(found, refresh=True)
             return
-        elapsed = max(now - self._begin, 1e-9)
-        rate = evaluations / elapsed
-        left = (self._total - evaluations) / rate if rate else float("inf")
-        print(
-            f"{self._label}: {evaluations:,} of {self._total:,} evaluations, {_rate(rate)}, {found}, "
-            f"{tqdm.format_interval(left)} left",
-            file=self._file,
-            flush=True,
-        )
+        line = f"{self._label}: {evaluations:,} of {self._total:,} evaluations, {found}"
+        if self._first is None:
+            self._first = (now, evaluations)
+        else:
+            rate = (evaluations - self._first[1]) / max(now - self._first[0], 1e-9)
+            left = tqdm.format_interval((self._total - evaluations) / rate) if rate else "?"
+            line += f", {_rate(rate)}, {left} left"
+        print(line, file=self._file, flush=True)
 
 
 def _rate(rate: float) -> str:

@@ -119,13 +119,13 @@ def about_run(
     """How a result was made, as plain values."""
     tasks = problem.tasks
     about: dict[str, Any] = {
-        "algorithm": {"name": settings.name, **_plain(settings)},
+        "algorithm": {"name": settings.name} | _plain(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
         "call": call,
         "bits": bits,
         "dim": problem.dim,
-        "bounds": problem.bounds.tolist(),
+        "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
         "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
         "versions": {name: version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
         | {"python": platform.python_version()},
@@ -138,7 +138,7 @@ def about_run(
 def _plain(value: Any) -> Any:
     """A settings object as what JSON can hold."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        return {"type": type(value).__name__} | {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, np.ndarray | np.generic | Array):

@@ -1,0 +1,232 @@
+"""The command `taskelites`."""
+
+import argparse
+import ast
+import dataclasses
+import importlib
+import inspect
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from taskelites import __version__
+from taskelites.algorithms import ALGORITHMS
+from taskelites.domains import DOMAINS
+from taskelites.errors import FitnessError, Interrupted, one_of
+from taskelites.problem import is_domain
+from taskelites.result import Result
+from taskelites.runs import RunFolder
+from taskelites.search import solve
+
+_EPILOG = """\
+examples:
+  taskelites run arm
+  taskelites run arm --evaluations 1e5 --tasks 1000 --set tournament=50
+  taskelites run mymodule:mydomain --replicates 5 --out results
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status: 0, 2 for a user's mistake, 1 for trouble, 130 after Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except Interrupted as stop:
+        return _complain(str(stop), 130, options)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130, options)
+    except (ValueError, TypeError, FitnessError, ImportError, FileNotFoundError, FileExistsError) as error:
+        return _complain(f"error: {error}", 2, options)
+    except OSError as error:
+        return _complain(f"error: {error.strerror or error}", 1, options)
+
+
+def _complain(line: str, status: int, options: argparse.Namespace) -> int:
+    if options.traceback:
+        traceback.print_exc()
+    print(f"taskelites: {line}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="taskelites",
+        description="The best solution for every task: many-task optimisation by quality diversity.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"taskelites {__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        parents=[shared],
+        help="a run on a domain",
+        description="Find the best solution of every task of a domain, and save the result.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    run.set_defaults(command=_run)
+    run.add_argument("domain", metavar="DOMAIN", help="a name that `taskelites list` shows, or module:name of your own")
+    run.add_argument("--algorithm", default="mt-map-elites", metavar="NAME", help="a name that `taskelites list` shows")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the algorithm or an option of the domain; may be repeated",
+    )
+    run.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
+    run.add_argument("--dim", type=_number, metavar="N", help="length of a solution")
+    run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget, such as 1e6")
+    run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step")
+    run.add_argument("--seed", type=_number, default=0, metavar="N", help="the same seed gives the same result")
+    run.add_argument("--replicates", type=_number, metavar="N", help="independent runs, of seed, seed + 1, ...")
+    run.add_argument("--out", metavar="FOLDER", help="a new folder for the result; by default one below runs/")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+
+    listing = commands.add_parser(
+        "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
+    )
+    listing.set_defaults(command=_list)
+    return parser
+
+
+def _number(text: str) -> int:
+    """A whole number, also as 1e6 or 1_000_000."""
+    try:
+        value = float(text)
+        if value.is_integer():
+            return int(text) if text.lstrip("+-").isdecimal() else int(value)
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"expected a whole number such as 1000 or 1e6, not {text!r}")
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings_class = ALGORITHMS[one_of("--algorithm", options.algorithm, ALGORITHMS)]
+    given = dict(_pair(text) for text in options.set)
+    own = {field.name for field in dataclasses.fields(settings_class)}  # type: ignore[arg-type]
+    algorithm = settings_class(**{name: value for name, value in given.items() if name in own})
+    domain = _domain(options, {name: value for name, value in given.items() if name not in own}, own)
+
+    folder = Path(options.out) if options.out else RunFolder.under("runs", _file_name(domain.name)).path
+    size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
+    budget = f"{options.evaluations:,} evaluations"
+    print(f"{domain.name}: {size}{budget}, {algorithm.name}, seed {options.seed}", flush=True)
+    begin = time.monotonic()
+    try:
+        results: Any = solve(
+            domain,
+            evaluations=options.evaluations,
+            algorithm=algorithm,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            replicates=options.replicates,
+            out=folder,
+            progress=not options.quiet,
+        )
+    finally:
+        if not options.out:
+            with suppress(OSError):  # a folder that something was written to stays
+                folder.rmdir()
+    seconds = time.monotonic() - begin
+    print(_closing(results, seconds, folder))
+    return 0
+
+
+def _closing(results: Result | list[Result], seconds: float, folder: Path) -> str:
+    """What a person wants to know at the end."""
+    if isinstance(results, Result):
+        told = results.evaluations
+        lines = [results.summary()]
+    else:
+        told = sum(result.evaluations for result in results)
+        lines = [f"{'seed':>6} {'coverage':>9} {'mean':>12} {'median':>12} {'best':>12} {'worst':>12} {'gap':>10}"]
+        for result in results:
+            row = result.to_row()
+            lines.append(
+                f"{result.settings['seed']:>6} {100 * row['coverage']:>7.4g} % {row['mean']:>12.6g} "
+                f"{row['median']:>12.6g} {row['highest']:>12.6g} {row['lowest']:>12.6g} {row['gap']:>10.3g}"
+            )
+    lines.append(f"{'time':<12} {seconds:.1f} s ({told / seconds:,.0f} evaluations a second, start-up included)")
+    lines.append(f"{'saved':<12} {folder}")
+    return "\n".join(lines)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--set must be NAME=VALUE, not {text!r}")
+    try:
+        return name.strip().replace("-", "_"), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name.strip().replace("-", "_"), value  # a word, such as sbx
+
+
+def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[str]) -> Any:
+    """The domain that was named, made with what was said of it."""
+    given = dict(extra)
+    if options.tasks is not None:
+        given["tasks"] = options.tasks if Path(options.tasks).suffix else _tasks_number(options.tasks)
+    if options.dim is not None:
+        given["dim"] = options.dim
+    name = options.domain
+    found = _own(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
+    if is_domain(found):
+        if given:
+            raise ValueError(f"{name} is a finished domain and takes no {', '.join(given)}; make it a function of them")
+        return found
+    if not callable(found):
+        raise TypeError(f"{name} must be a domain (te.Domain) or a function that makes one, not {type(found).__name__}")
+    accepted = inspect.signature(found).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
+        for option in given:
+            one_of("--set" if option in extra else "the option", option, {*accepted, *(settings if extra else ())})
+    domain = found(**given)
+    if not is_domain(domain):
+        raise TypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
+    return domain
+
+
+def _tasks_number(text: str) -> int:
+    try:
+        return _number(text)
+    except argparse.ArgumentTypeError:
+        raise ValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
+
+
+def _own(name: str) -> Any:
+    """A user's own domain, by module:name; modules of the current folder are found."""
+    module_name, _, attribute = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise ImportError(f"there is no module {module_name!r} here or among the installed ones") from None
+    if not hasattr(module, attribute):
+        public = [known for known in vars(module) if not known.startswith("_")]
+        one_of(f"the name after {module_name}:", attribute, public)
+    return getattr(module, attribute)
+
+
+def _file_name(text: str) -> str:
+    """The text, with anything unusual in a file name left out."""
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text))[:60] or "domain"
+
+
+def _list(options: argparse.Namespace) -> int:
+    for title, registry in (("domains", DOMAINS), ("algorithms", ALGORITHMS)):
+        print(f"{title}:")
+        for name, thing in registry.items():
+            module = inspect.getmodule(thing)
+            print(f"  {name:<16} {(inspect.getdoc(module) or '').splitlines()[0]}")
+    return 0
