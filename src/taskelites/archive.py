@@ -110,11 +110,12 @@ def _insert_chunk(archive: Archive, solutions: Array, niches: Array, fitness: Ar
     rivals = niches[:, None] == niches[None, :]
     earlier = rivals & (row[None, :] < row[:, None])
     best_before = jnp.max(jnp.where(earlier, usable[None, :], -jnp.inf), axis=1)
-    success = usable > jnp.maximum(elite, best_before)
+    best_until = jnp.maximum(elite, best_before)
+    success = usable > best_until
     # Successes in one niche only ever get better, so the last of them is the elite: one write per niche.
     superseded = jnp.any(rivals & (row[None, :] > row[:, None]) & success[None, :], axis=1)
     wins = success & ~superseded
-    first = wins & (elite == -jnp.inf)
+    first = success & (best_until == -jnp.inf)
 
     target = jnp.where(wins, niches, number)  # an index out of range is not written
     place = jnp.where(first, archive.solved_count + jnp.cumsum(first, dtype=jnp.int32) - 1, number)

@@ -1,0 +1,30 @@
+"""Fixtures that many tests share."""
+
+import os
+
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import numpy as np
+import pytest
+
+import taskelites as te
+
+
+def sphere(solutions, tasks):
+    """The best solution of a task has all its numbers equal to the task's first descriptor."""
+    return -np.abs(np.asarray(solutions) - np.asarray(tasks)[:, :1]).sum(axis=1)
+
+
+def sphere_each(solution, task):
+    """`sphere`, one by one; the sum is taken in the same order."""
+    return float(sphere(solution[None], task[None])[0])
+
+
+@pytest.fixture(scope="session")
+def line_tasks():
+    return te.Tasks(descriptors=np.linspace(0, 1, 40)[:, None])
+
+
+@pytest.fixture(scope="session")
+def small_arm():
+    return te.domain("arm", tasks=200)

@@ -1,0 +1,255 @@
+"""Conformance: what every algorithm must do, the registered ones and three toys alike."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import toys
+from conftest import sphere
+
+import taskelites as te
+from taskelites.algorithms import ALGORITHMS, Evaluation, as_algorithm
+from taskelites.evaluation import TracedFitness
+
+LIST = te.Problem(np.linspace(0, 1, 24)[:, None], bounds=[(0.0, 1.0), (-2.0, 3.0)])
+BOX = te.Problem(te.Box([0.0], [1.0]), bounds=[(0.0, 1.0), (-2.0, 3.0)])
+
+
+def jax_sphere(solution, task):
+    return -jnp.sum(jnp.abs(solution - task[0]))
+
+
+def jax_behaviour(solution, task):
+    return jax_sphere(solution, task), solution[:1]
+
+
+# One row for each algorithm: settings, the problem it is tried on, its fitness.
+CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.items()} | {
+    "toy-every-task": (toys.EveryTask(), LIST, jax_sphere),
+    "toy-four-behaviours": (toys.FourBehaviours(), LIST, jax_behaviour),
+    "toy-box": (toys.CellsOfABox(), BOX, jax_sphere),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    settings, problem, fitness = CASES[request.param]
+    core = settings.bind(problem, batch_size=16)
+    return core, TracedFitness(fitness, core.behaviour_dim)
+
+
+def step(core, evaluate, state, rows=None):
+    candidates, state = core.ask(state)
+    return core.tell(state, candidates, evaluate(candidates, core.rows if rows is None else rows))
+
+
+def same(a, b):
+    a, b = (jax.tree.map(lambda leaf: leaf, tree) for tree in (a, b))
+    leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(np.array_equal(_data(x), _data(y)) for x, y in leaves)
+
+
+def _data(leaf):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(leaf))
+    return np.asarray(leaf)
+
+
+def shapes(tree):
+    return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
+
+
+def test_shapes_are_kept(case):
+    core, evaluate = case
+    state = core.init(jax.random.key(0))
+    candidates, asked = core.ask(state)
+    assert len(candidates) == core.rows
+    assert candidates.solutions.shape == (core.rows, 2)
+    assert candidates.niches.shape == (core.rows,)
+    assert candidates.niches.dtype == jnp.int32
+    after, info = core.tell(asked, candidates, evaluate(candidates, core.rows))
+    assert shapes(after) == shapes(state)
+    assert info.success.shape == (core.rows,)
+
+
+def test_jit_scan_and_vmap_agree_with_plain_calls(case):
+    core, evaluate = case
+    states = [core.init(jax.random.key(seed)) for seed in (0, 1)]
+    plain = []
+    for state in states:
+        jitted = jax.jit(lambda core, state: step(core, evaluate, state)[0])
+        for _ in range(5):
+            state = jitted(core, state)
+        plain.append(state)
+
+    def scanned(core, state):
+        return jax.lax.scan(lambda carry, _: (step(core, evaluate, carry)[0], None), state, length=5)[0]
+
+    assert same(jax.jit(scanned)(core, states[0]), plain[0])
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    batched = jax.jit(jax.vmap(scanned, in_axes=(None, 0)))(core, together)
+    for i in (0, 1):
+        assert same(jax.tree.map(lambda leaf: leaf[i], batched), plain[i])
+
+
+def test_nothing_is_compiled_twice(case):
+    core, evaluate = case
+    traces = []
+
+    @jax.jit
+    def one_step(core, state):
+        traces.append(1)
+        return step(core, evaluate, state)[0]
+
+    state = core.init(jax.random.key(0))
+    for _ in range(4):
+        state = one_step(core, state)
+    assert len(traces) == 1
+
+
+def test_the_same_key_gives_the_same_and_another_does_not(case):
+    core, evaluate = case
+    run = jax.jit(lambda state: step(core, evaluate, step(core, evaluate, state)[0])[0].archive)
+    first, again, other = (run(core.init(jax.random.key(seed))) for seed in (7, 7, 8))
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_candidates_are_in_the_box_and_elites_never_worsen(case):
+    core, evaluate = case
+    state = core.init(jax.random.key(0))
+    jitted = jax.jit(lambda state: (core.ask(state)[0], step(core, evaluate, state)[0]))
+    for _ in range(20):
+        before = np.asarray(core.elites(state).archive.fitness)
+        candidates, state = jitted(state)
+        solutions = np.asarray(candidates.solutions)
+        assert (solutions >= [0, -2]).all()
+        assert (solutions <= [1, 3]).all()
+        assert (np.asarray(core.elites(state).archive.fitness) >= before).all()
+
+
+def test_every_result_is_counted_and_nan_is_never_stored(case):
+    core, evaluate = case
+    state = core.init(jax.random.key(0))
+
+    def broken(candidates, rows):
+        good = evaluate(candidates, rows)
+        odd = jnp.arange(core.rows) % 4
+        values = jnp.array([jnp.nan, jnp.inf, -jnp.inf, 0.0])[odd]
+        return Evaluation(
+            fitness=jnp.where(odd < 3, values, good.fitness), told=good.told, behaviour=good.behaviour
+        )
+
+    for _ in range(6):
+        state, _ = jax.jit(lambda state: step(core, broken, state))(state)
+    archive = core.elites(state).archive
+    assert int(archive.told) == 6 * core.rows
+    assert int(archive.failed) == 2 * 6 * core.rows // 4
+    assert int(archive.infeasible) == 6 * core.rows // 4
+    assert int(np.asarray(archive.evaluations).sum()) == 6 * core.rows
+    assert np.isfinite(np.asarray(archive.fitness)).any()
+    assert not np.isnan(np.asarray(archive.fitness)).any()
+    assert not (np.asarray(archive.fitness) == np.inf).any()
+
+
+def test_rows_that_were_not_told_change_nothing(case):
+    core, evaluate = case
+    state, _ = step(core, evaluate, core.init(jax.random.key(0)))
+    candidates, asked = core.ask(state)
+    after, info = core.tell(asked, candidates, evaluate(candidates, 5))
+    assert int(core.elites(after).archive.told) == core.rows + 5
+    assert not np.asarray(info.success)[5:].any()
+    nothing, _ = core.tell(asked, candidates, evaluate(candidates, 0))
+    assert same(nothing.archive, state.archive)
+
+
+@pytest.mark.parametrize("call", ["each", "batch", "jax"])
+@pytest.mark.parametrize("budget", [1, 15, 16, 17, 100, 400])
+@pytest.mark.parametrize("name", CASES)
+def test_the_budget_is_met_exactly(name, call, budget):
+    settings, problem, fitness = CASES[name]
+    calls = []
+
+    def each(solution, task):
+        calls.append(1)
+        value = -np.abs(solution - task[0]).sum()
+        return (value, solution[:1]) if settings.name == "toy-four-behaviours" else value
+
+    def batch(solutions, tasks):
+        calls.extend([1] * len(solutions))
+        values = sphere(solutions, tasks)
+        return (values, solutions[:, :1]) if settings.name == "toy-four-behaviours" else values
+
+    functions = {"each": each, "batch": batch, "jax": fitness}
+    result = te.solve(
+        functions[call],
+        problem.tasks,
+        bounds=problem.bounds,
+        call=call,
+        algorithm=settings,
+        evaluations=budget,
+        batch_size=16,
+    )
+    assert result.evaluations == budget
+    assert result.task_evaluations.sum() == budget
+    assert result.history["evaluations"][-1] == budget
+    assert call == "jax" or len(calls) == budget
+    assert result.solved.any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_raised_budget_gives_what_the_longer_run_gives(name):
+    settings, problem, _ = CASES[name]
+
+    def run(*budgets):
+        optimizer = te.Optimizer(problem.tasks, bounds=problem.bounds, algorithm=settings, batch_size=16, seed=3)
+        for budget in budgets:
+            while optimizer.evaluations < budget:
+                candidates = optimizer.ask(at_most=budget - optimizer.evaluations)
+                behaviour = candidates.solutions[:, :1] if settings.name == "toy-four-behaviours" else None
+                optimizer.tell(candidates, sphere(candidates.solutions, candidates.tasks), behaviour)
+            result = optimizer.result()  # looking does not disturb
+            assert result.evaluations == budget
+        return result
+
+    cut, whole = run(5, 21, 40, 100, 333), run(333)
+    assert np.array_equal(cut.solutions, whole.solutions, equal_nan=True)
+    assert np.array_equal(cut.fitness, whole.fitness, equal_nan=True)
+    assert np.array_equal(cut.last_improved, whole.last_improved)
+
+
+def test_rows_of_many_row_algorithms_are_cut_candidate_by_candidate():
+    settings, problem, _ = CASES["toy-every-task"]
+    optimizer = te.Optimizer(problem.tasks, bounds=problem.bounds, algorithm=settings, batch_size=3)
+    asked = optimizer.ask(at_most=30)
+    assert asked.niches.tolist() == [*range(24), *range(6)]
+    assert len(np.unique(asked.solutions[:24], axis=0)) == 1
+
+
+def test_the_box_reports_the_tasks_it_chose():
+    settings, problem, fitness = CASES["toy-box"]
+    result = te.solve(fitness, problem.tasks, bounds=problem.bounds, call="jax", algorithm=settings, evaluations=500)
+    assert result.tasks.descriptors.shape == (10, 1)
+    assert np.array_equal(np.floor(result.tasks.descriptors[:, 0] * 10), np.arange(10))
+    values = sphere(result.solutions, result.tasks.descriptors)
+    assert np.allclose(values, result.fitness, atol=1e-5)
+
+
+def test_the_behaviour_algorithm_reports_the_best_of_each_task():
+    settings, problem, fitness = CASES["toy-four-behaviours"]
+    result = te.solve(fitness, problem.tasks, bounds=problem.bounds, call="jax", algorithm=settings, evaluations=5000)
+    assert len(result) == 24
+    assert result.history["behaviours"][-1] == 96
+    assert np.allclose(sphere(result.solutions, result.tasks.descriptors), result.fitness, atol=1e-5)
+
+
+def test_a_list_algorithm_refuses_a_box():
+    with pytest.raises(ValueError, match=r"'mt-map-elites' needs a list of tasks, but tasks is a te.Box; te.tasks.cvt"):
+        te.MultiTaskMapElites().bind(BOX)
+
+
+def test_names_and_settings():
+    assert as_algorithm("mt-map-elites").tournament == (1, 10, 50, 100, 500)
+    settings = te.MultiTaskMapElites(tournament=50)
+    assert as_algorithm(settings) is settings
+    assert all(settings_class.name == name for name, settings_class in ALGORITHMS.items())

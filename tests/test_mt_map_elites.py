@@ -1,0 +1,150 @@
+"""Multi-task MAP-Elites against the paper's loop, and its reductions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import sphere
+from oracle import PaperLoop
+
+import taskelites as te
+from taskelites.algorithms import Evaluation
+from taskelites.search.optimizer import host_precision
+
+POINTS = np.concatenate([np.random.default_rng(2).random((27, 2)), [[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]])
+LOWER, UPPER = np.array([0.0, -2.0, 10.0]), np.array([1.0, 2.0, 30.0])
+SIZES = (1, 3, 10, 50)
+
+
+def fitness(solutions, tasks):
+    """Rounded, so that ties are frequent; NaN and infinities now and then."""
+    unit = (solutions - LOWER) / (UPPER - LOWER)
+    values = np.round(-np.abs(unit[:, :2] - tasks).sum(axis=1) - 0.3 * unit[:, 2], 2)
+    odd = (unit[:, 2] * 1000).astype(int) % 20
+    return np.select([odd == 0, odd == 1, odd == 2], [np.nan, np.inf, -np.inf], values)
+
+
+@pytest.mark.parametrize(("sigma1", "sigma2"), [(0.0, 0.0), (0.05, 0.2)])
+def test_the_archive_equals_that_of_the_paper_s_loop(sigma1, sigma2):
+    """300 batches. With noise, the child itself may differ in its last bit (the compiler fuses multiply and add), so it
+    is compared to 1e-14 and then taken over; every decision must be equal."""
+    with host_precision():
+        problem = te.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
+        settings = te.MultiTaskMapElites(
+            tournament=SIZES, variation=te.IsoLine(sigma1=sigma1, sigma2=sigma2), random_start=20
+        )
+        core = settings.bind(problem, batch_size=8)
+        loop = PaperLoop(POINTS, LOWER, UPPER, SIZES, sigma1, sigma2, batch_size=8, random_start=20, seed=11)
+        state = core.init(jax.random.key(11))
+        ask, tell = jax.jit(core.ask), jax.jit(core.tell)
+        for _ in range(300):
+            candidates, state = ask(state)
+            arm, tasks, children = loop.ask()
+            solutions = np.asarray(candidates.solutions)
+            assert np.asarray(candidates.niches).tolist() == tasks
+            assert np.asarray(candidates.origin).tolist() == [-1 if arm is None else arm] * 8
+            if sigma1 == sigma2 == 0.0 and arm is not None:
+                assert np.array_equal(solutions, children)
+            assert np.allclose(solutions, children, rtol=1e-14, atol=1e-13)
+            values = fitness(solutions, POINTS[tasks])
+            loop.tell(arm, tasks, list(solutions), values)
+            state, _ = tell(state, candidates, Evaluation(fitness=jnp.asarray(values), told=jnp.ones(8, bool)))
+
+    archive = state.archive
+    solved = np.isfinite(np.asarray(archive.fitness))
+    assert set(np.flatnonzero(solved)) == set(loop.elites)
+    for task, (solution, value) in loop.elites.items():
+        assert np.array_equal(archive.solutions[task], solution)
+        assert float(archive.fitness[task]) == value
+    assert np.asarray(archive.evaluations).tolist() == loop.evaluations
+    assert np.asarray(archive.last_improved).tolist() == loop.last_improved
+    assert np.asarray(state.successes).tolist() == loop.successes
+    assert (np.asarray(state.tried) / 8).tolist() == loop.selected
+    assert int(archive.failed) > 0
+    assert int(archive.infeasible) > 0
+    assert min(loop.selected) > 0
+
+
+def run(algorithm, tasks, seed=0, evaluations=3000):
+    return te.solve(
+        sphere, tasks, bounds=(0, 1), dim=3, call="batch", algorithm=algorithm, evaluations=evaluations, seed=seed
+    )
+
+
+def test_no_distance_is_a_tournament_of_one():
+    points = np.linspace(0, 1, 250)[:, None]
+    with pytest.warns(te.TaskWarning, match="has no distance between tasks, so it chooses tasks uniformly") as caught:
+        blind = te.solve(
+            lambda solutions, numbers: sphere(solutions, points[numbers]),
+            te.Tasks(range(250)),
+            bounds=(0, 1),
+            dim=3,
+            call="batch",
+            evaluations=3000,
+        )
+    assert len(caught) == 1
+    one = run(te.MultiTaskMapElites(tournament=1), points)
+    assert np.array_equal(blind.solutions, one.solutions, equal_nan=True)
+
+
+def test_replacement_false_with_all_tasks_solves_nothing_new():
+    """The nearest of all tasks is the parent's own, so only the random start and the bandit's other sizes spread."""
+    points = np.linspace(0, 1, 250)[:, None]
+    result = run(te.MultiTaskMapElites(tournament=250, replacement=False, random_start=64), points)
+    assert result.solved.sum() <= 64
+    assert run(te.MultiTaskMapElites(tournament=250, random_start=64), points).solved.sum() > 64
+
+
+def test_the_random_start_is_rounded_up_to_whole_batches():
+    problem = te.Problem(np.linspace(0, 1, 1000)[:, None], bounds=(0, 1), dim=2)
+    assert int(te.MultiTaskMapElites().bind(problem, 64).start_steps) == 2
+    assert int(te.MultiTaskMapElites(random_start=64).bind(problem, 64).start_steps) == 1
+    assert int(te.MultiTaskMapElites(random_start=0.1).bind(problem, 64).start_steps) == 2
+    assert int(te.MultiTaskMapElites(random_start=0.5).bind(problem, 64).start_steps) == 8
+
+
+def test_random_solutions_go_on_until_something_is_solved():
+    seen = []
+
+    def fails_at_first(solutions, tasks):
+        seen.append(solutions.copy())
+        return np.full(len(solutions), np.nan) if len(seen) <= 5 else sphere(solutions, tasks)
+
+    with pytest.warns(te.FitnessWarning, match="320 of 1,000 evaluations failed"):
+        result = te.solve(
+            fails_at_first, np.linspace(0, 1, 300)[:, None], bounds=(0, 1), dim=3, call="batch", evaluations=1000
+        )
+    assert result.failed == 320
+    assert all(abs(batch.std() - np.sqrt(1 / 12)) < 0.04 for batch in seen[:6])
+
+
+def test_a_reward_by_rate_explores_more():
+    points = np.linspace(0, 1, 250)[:, None]
+
+    def tried(reward):
+        history = run(te.MultiTaskMapElites(reward=reward), points, evaluations=50_000).history
+        return sorted(history[f"tried_{size}"][-1] for size in (1, 10, 50, 100, 500))
+
+    assert tried("rate")[0] > tried("count")[0]
+
+
+def test_golden_stream():
+    """Changes only with a 'Results change' line in the changelog.
+
+    The fitness depends on whole numbers alone, so that the last bits of a processor's arithmetic have no say.
+    """
+    optimizer = te.Optimizer(np.linspace(0, 1, 250)[:, None], bounds=(0, 1), dim=3, batch_size=8, seed=5)
+    niches, sums = [], []
+    for _ in range(20):
+        candidates = optimizer.ask()
+        niches.append(candidates.niches.tolist())
+        sums.append(candidates.solutions.sum())
+        optimizer.tell(candidates, (candidates.niches * 7 + np.arange(8)) % 13)
+    assert niches[0] == GOLDEN_FIRST
+    assert niches[19] == GOLDEN_LAST
+    assert np.allclose(sums[::5], GOLDEN_SUMS, rtol=1e-9)
+
+
+GOLDEN_FIRST = [220, 71, 98, 14, 213, 136, 222, 143]
+GOLDEN_LAST = [54, 180, 176, 167, 60, 244, 84, 210]
+GOLDEN_SUMS = [12.292445688232316, 12.215946468265066, 8.653796846353009, 12.041497729201586]
