@@ -81,9 +81,7 @@ def test_a_nan_does_not_block_its_task():
 
 
 def test_last_improved_counts_evaluations_from_one():
-    state, _ = insert(
-        archive.empty(2, 1), jnp.zeros((3, 1)), jnp.array([1, 1, 0]), jnp.array([1.0, 2.0, jnp.nan])
-    )
+    state, _ = insert(archive.empty(2, 1), jnp.zeros((3, 1)), jnp.array([1, 1, 0]), jnp.array([1.0, 2.0, jnp.nan]))
     assert state.last_improved.tolist() == [0, 2]
     state, _ = insert(state, jnp.zeros((2, 1)), jnp.array([1, 0]), jnp.array([1.0, 1.0]))
     assert state.last_improved.tolist() == [5, 2]

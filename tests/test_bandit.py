@@ -18,7 +18,7 @@ def test_a_hand_worked_sequence():
     g = 3: each has sqrt(2 ln 3) = 1.482 on top, so the first (3.482) leads.
     g = 4: arm 0 has 2 + sqrt(2 ln 4 / 2) = 3.177, arm 1 has 1.5 + sqrt(2 ln 4) = 3.165: the first again.
     g = 5: arm 0 has 2 + sqrt(2 ln 5 / 3) = 3.036, arm 1 has 1.5 + 1.794 = 3.294: the second.
-    g = 6: arm 0 has 2 + sqrt(2 ln 6 / 3) = 3.093, arm 1 has 1.5 + 1.339 = 2.839, arm 2 has 1 + 1.893 = 2.893: the first.
+    g = 6: arm 0 has 2 + sqrt(2 ln 6 / 3) = 3.093, arm 1 has 2.839, arm 2 has 1 + 1.893 = 2.893: the first.
     """
     assert math.isclose(2 + math.sqrt(2 * math.log(4) / 2), 3.177, abs_tol=1e-3)
     gains = [2.0, 1.5, 1.0]

@@ -1,6 +1,7 @@
 """The tournament against brute force.
 
-Statistical tests use fixed seeds and reject at p < 1e-4, so each would fail for one seed in ten thousand; these seeds pass.
+Statistical tests use fixed seeds and reject at p < 1e-4, so each would fail for one seed in ten thousand; these seeds
+pass.
 """
 
 import jax

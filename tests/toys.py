@@ -1,6 +1,7 @@
 """Three algorithms that do not exist, to show that the interface carries more than Multi-task MAP-Elites.
 
-One has many rows a step (each candidate on every task), one asks for a behaviour, one chooses its tasks itself in a box.
+One has many rows a step (each candidate on every task), one asks for a behaviour, one chooses its tasks itself in a
+box.
 """
 
 from dataclasses import dataclass
@@ -178,9 +179,7 @@ class CellsOfABoxCore(Core):
         return self.batch_size
 
     def init(self, key):
-        return State(
-            key=key, step=jnp.int32(0), archive=archives.empty(10, len(self.lower)), tasks=jnp.zeros((10, 1))
-        )
+        return State(key=key, step=jnp.int32(0), archive=archives.empty(10, len(self.lower)), tasks=jnp.zeros((10, 1)))
 
     def ask(self, state):
         key_solution, key_task = jax.random.split(jax.random.fold_in(state.key, state.step))

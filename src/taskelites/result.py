@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -251,11 +252,20 @@ def load(path: str | PathLike[str]) -> Result:
     if not file.is_file():
         raise FileNotFoundError(f"there is no result {str(file)!r}")
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             contents = {name: archive[name] for name in archive.files}
         about = json.loads(str(contents["about"]))
         kind, version = about["format"], int(about["version"])
-    except (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        OSError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise ValueError(f"{str(file)!r} is damaged or no taskelites result ({error})") from None
     if kind != FORMAT:
         raise ValueError(f"{str(file)!r} is no taskelites result, but {kind!r}")

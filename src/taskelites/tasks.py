@@ -288,7 +288,7 @@ def as_tasks(tasks: Any) -> Tasks | Box:
     if isinstance(tasks, np.ndarray) or hasattr(tasks, "__array__"):
         return Tasks(descriptors=tasks)
     if isinstance(tasks, Sequence) and not isinstance(tasks, str):
-        if len(tasks) and not isinstance(tasks[0], Sequence | np.ndarray):
+        if len(tasks) and (isinstance(tasks[0], str) or not isinstance(tasks[0], Sequence | np.ndarray)):
             raise TypeError(
                 f"tasks must be an array of descriptors of shape (n, k), not a list of {type(tasks[0]).__name__}; "
                 "te.Tasks(objects) takes a list of any objects"

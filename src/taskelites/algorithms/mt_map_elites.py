@@ -1,4 +1,4 @@
-"""Multi-task MAP-Elites.
+"""Multi-task MAP-Elites: children of elites, each tried on a task near its first parent's.
 
 Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), algorithm 1. A child of two random
 elites is evaluated on one task: the nearest, to the first parent's task, of `s` random ones. UCB1 chooses `s` for each

@@ -1,4 +1,4 @@
-"""The planar arm of the paper (section 4): reach a point with as many links as the solution has numbers.
+"""The planar arm of the paper (section 4): reach a point with a chain of links.
 
 A task is how far each joint can turn and how long the arm is, `[alpha_max, length]`, both in [0, 1]; a solution sets
 each joint within its limits; the fitness is minus the distance from the tip to the target.

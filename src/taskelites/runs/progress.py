@@ -1,9 +1,10 @@
 """How far a run is: a bar in a terminal, plain lines elsewhere."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -46,7 +47,7 @@ class Progress:
                 unit_scale=True,
                 file=self._file,
                 mininterval=0,
-                dynamic_ncols=True,
+                **_width(self._file),
                 bar_format=_BAR,
             )
 
@@ -83,6 +84,15 @@ class Progress:
             left = tqdm.format_interval((self._total - evaluations) / rate) if rate else "?"
             line += f", {_rate(rate)}, {left} left"
         print(line, file=self._file, flush=True)
+
+
+def _width(file: TextIO) -> dict[str, Any]:
+    """How tqdm finds the width; a terminal that says it has no columns would get an empty bar."""
+    try:
+        known = os.get_terminal_size(file.fileno()).columns > 0
+    except (OSError, ValueError):
+        known = False
+    return {"dynamic_ncols": True} if known else {"ncols": 100}
 
 
 def _rate(rate: float) -> str:

@@ -13,6 +13,7 @@ from jax import Array
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.errors import TaskWarning, finite_array, whole_number
 from taskelites.problem import Problem, check_fitness, is_domain, per_task
+from taskelites.selection import uniform_integers
 from taskelites.tasks import Box, Tasks
 
 # Evaluations are counted in 32 bits.
@@ -62,8 +63,8 @@ class Initial:
         tasks = problem.finite_tasks("initial=")
         niches = self.niches
         if niches is None:
-            draw = jax.random.randint(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),), 0, len(tasks))
-            niches = np.asarray(draw)
+            words = jax.random.bits(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),), jnp.uint32)
+            niches = np.asarray(uniform_integers(words, jnp.uint32(len(tasks))))
         descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
         return Candidates(
             solutions=jnp.asarray(self.solutions), niches=jnp.asarray(niches, jnp.int32), tasks=descriptors

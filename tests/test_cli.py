@@ -1,0 +1,191 @@
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites.cli import main
+
+DOMAIN = """
+import numpy as np
+import taskelites as te
+
+def make(tasks=300, dim=2, offset=0.0):
+    return te.Domain(
+        name="my shift",
+        fitness=lambda x, t: -np.abs(x - t[:, :1] - offset).sum(axis=1),
+        tasks=te.tasks.grid((tasks,), [0], [1]) if isinstance(tasks, int) else te.tasks.read(tasks),
+        bounds=(0, 1),
+        dim=dim,
+        call="batch",
+    )
+
+ready = make()
+nothing = 3
+
+def not_a_domain():
+    return 3
+
+def broken():
+    def fitness(x, t):
+        return 1 / 0
+    return te.Domain(name="broken", fitness=fitness, tasks=[[0.0]] * 300, bounds=(0, 1), dim=2)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(DOMAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    return tmp_path
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
+    assert run("run", "arm", "--tasks", 300, "--evaluations", "2e4", "--seed", 3) == 0
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert lines[0] == "arm: 300 tasks, 20,000 evaluations, mt-map-elites, seed 3"
+    names = [line.split()[0] for line in lines[1:]]
+    assert names == ["evaluations", "coverage", "mean", "median", "best", "worst", "gap", "time", "saved"]
+    assert "to the optimum" in output.out
+    saved = lines[-1].split()[1]
+    assert re.fullmatch(r"runs/\d{4}-\d\d-\d\d-\d{6}-arm", saved)
+    result = te.load(saved)
+    assert np.array_equal(result.solutions, te.solve(te.domain("arm", tasks=300), evaluations=20_000, seed=3).solutions)
+    assert json.loads((folder / saved / "settings.json").read_text())["seed"] == 3
+    assert (folder / saved / "metrics.csv").read_text().startswith("evaluations,seconds,coverage,mean,")
+    assert "20,000 of 20,000 evaluations" in output.err
+
+
+def test_two_runs_at_once_get_two_folders(folder):
+    for _ in range(3):
+        assert run("run", "mine:ready", "--evaluations", 64, "--quiet") == 0
+    assert len(list((folder / "runs").iterdir())) == 3
+
+
+def test_an_existing_folder_is_never_written_to(folder, capsys):
+    assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 0
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir())
+    assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 2
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir()) == before
+    assert "out is 'here', which exists already; runs never overwrite: name a new folder" in capsys.readouterr().err
+
+
+def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
+    (folder / "own.csv").write_text("load\n" + "\n".join(str(i / 300) for i in range(300)))
+    arguments = ("--set", "tournament=[1,5]", "--set", "variation=sbx", "--set", "offset=0.25", "--tasks", "own.csv")
+    assert run("run", "mine:make", "--evaluations", 500, "--dim", 3, "--out", "out", "--quiet", *arguments) == 0
+    result = te.load("out")
+    assert result.settings["algorithm"]["tournament"] == [1, 5]
+    assert result.settings["algorithm"]["variation"] == {"type": "SBX", "eta": 10.0}
+    assert result.solutions.shape == (300, 3)
+    assert result.tasks.names == ("load",)
+
+
+def test_replicates_get_a_table(folder, capsys):
+    assert run("run", "arm", "--tasks", 300, "--evaluations", 2000, "--replicates", 2, "--seed", 7, "--out", "two") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["seed", "coverage", "mean", "median", "best", "worst", "gap"]
+    assert [line.split()[0] for line in lines[2:4]] == ["7", "8"]
+    assert sorted(os.listdir(folder / "two")) == ["replicate-0", "replicate-1"]
+
+
+def test_list_has_a_line_each(capsys):
+    assert run("list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  arm ") for line in lines)
+    assert any(line.startswith("  mt-map-elites ") for line in lines)
+    assert all(len(line) <= 120 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["arn"], "DOMAIN must be one of 'arm', not 'arn'; did you mean 'arm'?"),
+        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'mt-map-elites', not 'mt'"),
+        (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
+        (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+        (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
+        (["arm", "--tasks", "none.csv"], "there is no task file 'none.csv'"),
+        (["arm", "--evaluations", "0"], "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+        (["nowhere:domain"], "there is no module 'nowhere' here or among the installed ones"),
+        (["mine:redy"], "the name after mine: must be one of 'broken', 'make', 'not_a_domain', 'nothing', 'np', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
+        (["mine:nothing"], "mine:nothing must be a domain (te.Domain) or a function that makes one, not int"),
+        (["mine:not_a_domain"], "mine:not_a_domain must make a domain (te.Domain), but it made int"),
+        (["mine:ready", "--dim", "3"], "mine:ready is a finished domain and takes no dim; make it a function of them"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
+    assert run("run", *arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"taskelites: error: {message}"
+    assert not (folder / "runs").exists() or not list((folder / "runs").iterdir())
+
+
+def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
+    assert run("run", "mine:broken") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 23; ")
+    assert run("run", "mine:broken", "--traceback") == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["1.5", "many", "1e999", "nan", ""])
+def test_a_number_that_is_none(text, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run("run", "arm", "--evaluations", text)
+    assert stop.value.code == 2
+    assert f"expected a whole number such as 1000 or 1e6, not {text!r}" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    for arguments, expected in (["--help"], "taskelites run arm"), (["--version"], "taskelites 0."):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 0
+        assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [120, 0])
+def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
+    """A real terminal, a real signal: status 130, and what was found is on disk."""
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40 if columns else 0, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "taskelites", "run", "mine:ready", "--evaluations", "1e8", "--out", "cut"],
+        stdout=secondary, stderr=secondary, stdin=secondary,
+    )  # fmt: skip
+    os.close(secondary)
+    shown = b""
+    deadline = time.monotonic() + 60
+    while b"coverage 100 %" not in shown and time.monotonic() < deadline:
+        if select.select([primary], [], [], 1.0)[0]:
+            shown += os.read(primary, 4096)
+    process.send_signal(signal.SIGINT)
+    try:
+        while chunk := os.read(primary, 4096):
+            shown += chunk
+    except OSError:
+        pass  # the terminal is gone with the process
+    os.close(primary)
+    assert process.wait() == 130
+    text = shown.decode()
+    assert re.search(r"my shift +\d+%\|.*/100M \[.* left, .* evaluations/s, coverage .* %, mean -", text)
+    assert re.search(r"taskelites: interrupted after [\d,]+ evaluations; what was found is in 'cut'", text)
+    assert te.load("cut").evaluations > 64

@@ -1,0 +1,50 @@
+"""A module imports only from rooms above its own; a look downwards is made inside the call that needs it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import taskelites
+
+ROOT = Path(taskelites.__file__).parent
+ROOMS = [
+    "errors", "pytree", "storage", "tasks", "problem", "archive", "variation", "selection", "bandit", "metrics",
+    "algorithms", "evaluation", "result", "runs", "search", "domains", "show", "__init__", "cli", "__main__",
+]  # fmt: skip
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def room(parts):
+    return parts[0] if parts[0] in ROOMS else "__init__"
+
+
+def imported_rooms(tree):
+    """The rooms that a module imports from at its top (those under TYPE_CHECKING or in a function do not count)."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "taskelites":
+            parts = node.module.split(".")[1:]
+            if parts:
+                yield room(parts)
+            else:
+                yield from (room([alias.name]) for alias in node.names)
+
+
+def test_every_file_has_a_room():
+    assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_imports_go_one_way(path):
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for other in imported_rooms(ast.parse(path.read_text())):
+        assert other == own or ROOMS.index(other) < ROOMS.index(own), f"{own} imports from {other}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_functions_are_short(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = node.end_lineno - body[0].lineno + 1 if body else 0
+            assert lines <= 60, f"{node.name} has {lines} lines"

@@ -1,0 +1,281 @@
+"""What people get wrong, and what they are told: one line that names the argument, what was expected, what to do."""
+
+import re
+
+import numpy as np
+import pytest
+
+import taskelites as te
+
+TASKS = np.linspace(0, 1, 250)[:, None]
+NAN_TASKS = np.array([[0.0, 1.0], [2.0, np.nan]])
+
+
+def ok(solution, task):
+    return 0.0
+
+
+def solve(fitness=ok, tasks=TASKS, **options):
+    options = {"bounds": (0, 1), "dim": 2, "evaluations": 100} | options
+    return te.solve(fitness, tasks, **options)
+
+
+def raises(solution, task):
+    raise RuntimeError("no simulator")
+
+
+def one_argument(solution):
+    return 0.0
+
+
+def jax_if(solution, task):
+    return solution[0] if solution[0] > 0 else 0.0
+
+
+OPTIMIZER = te.Optimizer(TASKS, bounds=(0, 1), dim=2)
+
+
+def tell(values):
+    optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=2)
+    optimizer.tell(optimizer.ask(), values)
+
+
+def ask_twice():
+    optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=2)
+    optimizer.ask()
+    optimizer.ask()
+
+
+def tell_twice():
+    optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=2)
+    candidates = optimizer.ask()
+    optimizer.tell(candidates, np.zeros(64))
+    optimizer.tell(candidates, np.zeros(64))
+
+
+MISTAKES = [
+    # tasks
+    (lambda: solve(tasks=np.empty((0, 2))), "tasks must hold at least one task, but the list is empty"),
+    (lambda: solve(tasks=[]), "descriptors must have shape (n, k), one row a task, not (0,)"),
+    (lambda: te.Tasks([]), "tasks must hold at least one task, but the list is empty"),
+    (lambda: solve(tasks=np.zeros(9)), "descriptors must have shape (n, k), one row a task, not (9,)"),
+    (lambda: solve(tasks=NAN_TASKS), "descriptors must be finite, but descriptors[1, 1] is nan"),
+    (
+        lambda: solve(tasks=["a", "b"]),
+        "tasks must be an array of descriptors of shape (n, k), not a list of str; te.Tasks(objects) takes a list of any "
+        "objects",
+    ),
+    (lambda: solve(tasks=7), "tasks must be an array of descriptors, te.Tasks or te.Box, not int"),
+    (lambda: te.Tasks(7), "tasks must be an array of descriptors or a list of objects, not int"),
+    (lambda: te.Tasks(), "tasks must have objects or descriptors; both are missing"),
+    (
+        lambda: te.Tasks(["a", "b"], descriptors=[[1], [2], [3]]),
+        "descriptors must have one row for each of the 2 objects, not 3",
+    ),
+    (
+        lambda: te.Tasks(["a"], descriptors=[["x"]]),
+        "descriptors must be numbers in an array of shape (n, k), one row a task, not list",
+    ),
+    (lambda: te.Tasks(["a", "b"], distance=np.eye(3)), "distance must have shape (2, 2), not (3, 3)"),
+    (
+        lambda: te.Tasks(["a", "b"], distance=[[0, -1], [1, 0]]),
+        "distance must not be negative, but distance[0, 1] is -1.0",
+    ),
+    (
+        lambda: te.Tasks(["a", "b"], distance=[[0, np.nan], [1, 0]]),
+        "distance must be finite, but distance[0, 1] is nan",
+    ),
+    (
+        lambda: solve(tasks=te.Tasks(["a", "b"], distance=lambda a, b: -1)),
+        "distance must return a finite number of at least 0, but it returned -1.0 for tasks 0 and 1",
+    ),
+    (
+        lambda: solve(tasks=te.Tasks(["a", "b"], distance=lambda a, b: float("nan"))),
+        "distance must return a finite number of at least 0, but it returned nan for tasks 0 and 1",
+    ),
+    (
+        lambda: solve(tasks=te.Tasks(["a", "b"], distance=lambda a, b: "far")),
+        "distance must return a number, but it returned 'far' for tasks 0 and 1",
+    ),
+    (
+        lambda: te.Tasks(range(5001), distance=lambda a, b: abs(a - b)),
+        "distance is a function, which would be called 25,010,001 times for 5,001 tasks (the limit is 5,000 tasks); "
+        "give descriptors instead",
+    ),
+    (lambda: te.Tasks(["a"], scale="range"), "scale='range' needs descriptors"),
+    (lambda: te.Tasks(TASKS, scale="rank"), "scale must be one of 'range', not 'rank'; did you mean 'range'?"),
+    (lambda: te.Tasks(TASKS, names=["a", "b"]), "names must hold 1 names, one for each descriptor, not ['a', 'b']"),
+    (lambda: te.Box([0, 1], [1, 1]), "lower must be below upper, but lower[1] is 1.0 and upper[1] is 1.0"),
+    (lambda: te.tasks.cvt(0, [0], [1]), "number must be a whole number of at least 1, not 0"),
+    (lambda: te.tasks.cvt(10, [0, 0], [1]), "lower and upper must be of one length, at least 1, not 2 and 1"),
+    (
+        lambda: te.tasks.grid((3,), [0, 0], [1, 1]),
+        "shape must hold 2 numbers of cells, one for each descriptor, not (3,)",
+    ),
+    (lambda: te.tasks.read("nowhere.csv"), "there is no task file 'nowhere.csv'"),
+    (
+        lambda: te.tasks.read("tasks.txt"),
+        "the ending of the task file must be one of '.csv', '.npy', not '.txt'",
+    ),
+    # bounds and dim
+    (
+        lambda: solve(bounds=(0, 1), dim=None),
+        "dim is missing: bounds is one pair for all dimensions, so dim must say how many there are",
+    ),
+    (lambda: solve(bounds=(1, 0)), "bounds must have lower below upper, but dimension 0 has (1.0, 0.0)"),
+    (lambda: solve(bounds=(0, np.nan)), "bounds must be finite, but bounds[0, 1] is nan"),
+    (lambda: solve(bounds=(0, np.inf)), "bounds must be finite, but bounds[0, 1] is inf"),
+    (
+        lambda: solve(bounds=[(0, 1), (2, 2)]),
+        "bounds must have lower below upper, but dimension 1 has (2.0, 2.0)",
+    ),
+    (
+        lambda: solve(bounds=[(0, 1), (0, 1)], dim=3),
+        "bounds has 2 pairs, but dim is 3; leave dim out, or make them agree",
+    ),
+    (
+        lambda: solve(bounds=[0, 1, 2]),
+        "bounds must be a pair (lower, upper), or one pair for each dimension, not an array of shape (3,)",
+    ),
+    (
+        lambda: solve(bounds="unit"),
+        "bounds must be a pair (lower, upper), or one pair for each dimension, not 'unit'",
+    ),
+    (lambda: solve(dim=0), "dim must be a whole number of at least 1, not 0"),
+    (lambda: solve(dim=2.5), "dim must be a whole number of at least 1, not 2.5"),
+    (
+        lambda: te.solve(ok, TASKS, evaluations=10),
+        "bounds must be given with a fitness function (only a domain brings its own)",
+    ),
+    # the budget and other numbers
+    (lambda: solve(evaluations=0), "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+    (
+        lambda: solve(evaluations="1e6"),
+        "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not '1e6'",
+    ),
+    (
+        lambda: solve(evaluations=10**10),
+        "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 10000000000",
+    ),
+    (lambda: solve(batch_size=0), "batch_size must be a whole number of at least 1, not 0"),
+    (lambda: solve(seed=-1), "seed must be a whole number of at least 0 and at most 4,294,967,295, not -1"),
+    (lambda: solve(seed=None), "seed must be a whole number of at least 0 and at most 4,294,967,295, not None"),
+    (lambda: solve(replicates=0), "replicates must be a whole number of at least 1, not 0"),
+    (lambda: solve(replicates=True), "replicates must be a whole number of at least 1, not True"),
+    # the algorithm
+    (
+        lambda: solve(algorithm="mt-map-elite"),
+        "algorithm must be one of 'mt-map-elites', not 'mt-map-elite'; did you mean 'mt-map-elites'?",
+    ),
+    (
+        lambda: solve(algorithm=te.MultiTaskMapElites),
+        "algorithm must be a name or settings such as te.MultiTaskMapElites(), not "
+        "<class 'taskelites.algorithms.mt_map_elites.MultiTaskMapElites'>",
+    ),
+    (
+        lambda: te.MultiTaskMapElites(tournament=0),
+        "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0",
+    ),
+    (lambda: te.MultiTaskMapElites(tournament=[]), "tournament must be a size or a list of sizes, not []"),
+    (lambda: te.MultiTaskMapElites(tournament=[5, 5]), "tournament must not name a size twice, but it is [5, 5]"),
+    (
+        lambda: te.MultiTaskMapElites(variation="sbxx"),
+        "variation must be one of 'gaussian', 'iso_line', 'polynomial', 'sbx', not 'sbxx'; did you mean 'sbx'?",
+    ),
+    (
+        lambda: te.MultiTaskMapElites(variation=te.SBX),
+        "variation must be a name or an operator such as te.IsoLine(), not <class 'taskelites.variation.SBX'>",
+    ),
+    (
+        lambda: te.MultiTaskMapElites(random_start=1.5),
+        "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, not 1.5",
+    ),
+    (lambda: te.MultiTaskMapElites(reward="gain"), "reward must be one of 'count', 'rate', not 'gain'"),
+    # the fitness
+    (lambda: solve(fitness=3), "fitness must be a function of a solution and a task, not int"),
+    (lambda: solve(call="vector"), "call must be one of 'batch', 'each', 'jax', not 'vector'"),
+    (lambda: solve(fitness=lambda x, t: None), "fitness must be one number, but the function returned None (task "),
+    (lambda: solve(fitness=lambda x, t: "good"), "fitness must be one number, but the function returned 'good' (task "),
+    (
+        lambda: solve(fitness=lambda x, t: x),
+        "fitness must return one number, but it returned an array of shape (2,) (task ",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: 1j),
+        "fitness must be one number, but the function returned 1j (task ",
+    ),
+    (lambda: solve(fitness=raises), "fitness raised RuntimeError: no simulator (test_mistakes.py, line "),
+    (
+        lambda: solve(fitness=one_argument),
+        "fitness raised TypeError: one_argument() takes 1 positional argument but 2 were given (task ",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: np.zeros(len(x) - 1), call="batch"),
+        "fitness must be numbers of shape (64,), but the function returned shape (63,)",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: np.zeros((len(x), 1)), call="batch"),
+        "fitness must be numbers of shape (64,), but the function returned shape (64, 1)",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: None, call="batch"),
+        "fitness must be numbers of shape (64,), but the function returned None",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: x, call="jax"),
+        "fitness must return a scalar, of shape () for one solution and one task, not (2,)",
+    ),
+    (
+        lambda: solve(fitness=jax_if, call="jax"),
+        "fitness could not be traced by JAX: TracerBoolConversionError: Attempted boolean conversion of traced array with "
+        "shape bool[].; call='batch' or call='each' take any Python function",
+    ),
+    (
+        lambda: solve(tasks=te.Tasks(range(300)), call="jax"),
+        "call='jax' needs tasks with descriptors, which is what the fitness receives; these have none",
+    ),
+    # initial and target
+    (lambda: solve(initial=np.zeros((3, 5))), "initial must have shape (m, 2), m at least 1, not (3, 5)"),
+    (lambda: solve(initial=[[0.5, 2.0]]), "initial must lie within bounds, but initial[0] does not"),
+    (lambda: solve(initial=([[0.5, 0.5]], [250])), "initial must name tasks from 0 to 249, not 250 to 250"),
+    (
+        lambda: solve(initial=([[0.5, 0.5]], [0.5])),
+        "initial must name one task number for each of its 1 solutions, not [0.5]",
+    ),
+    (
+        lambda: solve(target=[1.0, 2.0]),
+        "target must be one number, or one for each of the 250 tasks, not of shape (2,)",
+    ),
+    (lambda: solve(target=np.nan), "target must not be NaN, but target[0] is"),
+    (lambda: te.Target(1.0, share=0), "share must be above 0 and at most 1, not 0"),
+    # domains
+    (lambda: te.domain("armm"), "name must be one of 'arm', not 'armm'; did you mean 'arm'?"),
+    (
+        lambda: te.solve(te.domain("arm", tasks=10), TASKS, evaluations=10),
+        "a domain brings its own tasks; leave it out",
+    ),
+    (
+        lambda: te.domain("arm", tasks=[[0.5, 2.0]]),
+        "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]",
+    ),
+    (lambda: te.domain("arm", tasks=10, target=(1, 2, 3)), "target must be a point (x, y), not (1, 2, 3)"),
+    # ask and tell
+    (ask_twice, "tell() the 64 candidates of the last ask() before you ask() for more"),
+    (tell_twice, "candidates must be those of the last ask(), each told once"),
+    (lambda: tell(np.zeros(63)), "fitness must have shape (64,), one for each candidate, not (63,)"),
+    (lambda: tell(None), "fitness must be numbers of shape (64,), not None"),
+    (lambda: OPTIMIZER.ask(at_most=0), "at_most must be a whole number of at least 1, not 0"),
+    # results
+    (lambda: te.load("nowhere"), "there is no result 'nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES, ids=[message[:60] for _, message in MISTAKES])
+def test_a_mistake_gets_its_message(mistake, message):
+    with pytest.raises(
+        (ValueError, TypeError, RuntimeError, FileNotFoundError), match="^" + re.escape(message)
+    ) as caught:
+        mistake()
+    if not message.endswith(("(task ", "line ")):
+        assert str(caught.value) == message
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,132 @@
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites import storage
+
+
+@pytest.fixture(scope="module")
+def result():
+    tasks = te.tasks.grid((15, 15), [0, 0], [1, 10], names=["load", "speed"])
+    return te.solve(lambda x, t: -np.abs(x - t[:, :1]).sum(axis=1), tasks, bounds=(0, 1), dim=2, call="batch",
+                    evaluations=1000)  # fmt: skip
+
+
+def assert_equal(a, b):
+    for name in ("solutions", "fitness", "task_evaluations", "last_improved"):
+        assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
+        assert getattr(a, name).dtype == getattr(b, name).dtype
+    assert list(a.history) == list(b.history)
+    assert all(np.array_equal(a.history[name], b.history[name], equal_nan=True) for name in a.history)
+    assert a.settings == b.settings
+    assert (a.evaluations, a.failed, a.infeasible) == (b.evaluations, b.failed, b.infeasible)
+
+
+def test_save_and_load_keep_every_bit(result, tmp_path):
+    loaded = te.load(result.save(tmp_path / "a.npz"))
+    assert_equal(loaded, result)
+    assert loaded.tasks.names == ("load", "speed")
+    assert np.array_equal(loaded.tasks.descriptors, result.tasks.descriptors)
+    assert loaded.optimum is None
+    assert_equal(te.load(loaded.save(tmp_path / "b.npz")), result)
+
+
+def test_the_optimum_is_kept(small_arm, tmp_path):
+    result = te.solve(small_arm, evaluations=5000)
+    loaded = te.load(result.save(tmp_path / "arm.npz"))
+    assert loaded.gap == result.gap > 0
+    assert np.array_equal(loaded.worst, result.worst)
+
+
+def test_objects_are_kept_as_their_text(tmp_path):
+    tasks = te.Tasks([(i, "é<script>") for i in range(250)], descriptors=np.linspace(0, 1, 250)[:, None])
+    result = te.solve(lambda x, t: -abs(x[0] - t[0] / 250), tasks, bounds=(0, 1), dim=1, evaluations=200)
+    loaded = te.load(result.save(tmp_path / "objects.npz"))
+    assert loaded.tasks.objects[3] == "(3, 'é<script>')"
+
+
+def test_no_pickle_is_written_and_none_is_read(result, tmp_path):
+    path = result.save(tmp_path / "a.npz")
+    with np.load(path, allow_pickle=False) as contents:
+        assert all(contents[name].dtype.kind in "fiuU" for name in contents.files)
+    np.savez(tmp_path / "evil.npz", about=np.array({"format": "taskelites-result"}, dtype=object))
+    with pytest.raises(ValueError, match=r"evil.npz' is damaged or no taskelites result \(Object arrays cannot"):
+        te.load(tmp_path / "evil.npz")
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "flipped", "foreign", "other npz"])
+def test_a_damaged_file_is_named(result, damage, tmp_path):
+    path = result.save(tmp_path / "a.npz")
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        data[len(data) // 2] ^= 0xFF
+    path.write_bytes({"empty": b"", "half": data[: len(data) // 2], "foreign": b"not a zip"}.get(damage, bytes(data)))
+    if damage == "other npz":
+        np.savez(path, x=np.zeros(3))
+    with pytest.raises(ValueError, match=r"a.npz' is damaged"):
+        te.load(path)
+
+
+def test_a_newer_format_asks_for_an_upgrade(result, tmp_path):
+    arrays, about = result._contents()
+    np.savez(tmp_path / "new.npz", about=np.array(json.dumps(about | {"version": 99})), **arrays)
+    with pytest.raises(ValueError, match=r"has format version 99, and this taskelites reads up to 1; upgrade it"):
+        te.load(tmp_path / "new.npz")
+    np.savez(tmp_path / "short.npz", about=np.array(json.dumps(about)), **arrays | {"fitness": arrays["fitness"][:5]})
+    with pytest.raises(ValueError, match=r"short.npz' is damaged: its arrays are of different lengths"):
+        te.load(tmp_path / "short.npz")
+
+
+def test_a_full_disk_leaves_the_old_file(result, tmp_path, monkeypatch):
+    path = result.save(tmp_path / "a.npz")
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage.os, "fsync", full)
+    with pytest.raises(OSError, match=r"could not write '.*a.npz': No space left on device"):
+        result.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.npz"]
+    assert zipfile.is_zipfile(path)
+
+
+def test_wrong_paths_are_named(result, tmp_path):
+    with pytest.raises(ValueError, match=r"path must end in .npz, not 'a.pkl'"):
+        result.save(tmp_path / "a.pkl")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere' to write 'a.npz' to"):
+        result.save(tmp_path / "nowhere" / "a.npz")
+    with pytest.raises(FileNotFoundError, match=r"there is no result '.*result.npz'"):
+        te.load(tmp_path)
+
+
+def test_the_dataframe_has_a_row_a_task(result):
+    frame = result.to_dataframe()
+    assert list(frame.columns) == [
+        "task_id", "load", "speed", "fitness", "evaluations", "last_improved", "solution_0", "solution_1",
+    ]  # fmt: skip
+    assert len(frame) == 225
+    assert frame["fitness"].isna().sum() == (~result.solved).sum()
+
+
+def test_predict_copies_the_nearest_solved_task(result):
+    points = result.tasks.descriptors
+    unsolved, solved = np.flatnonzero(~result.solved), np.flatnonzero(result.solved)
+    assert np.array_equal(result.predict(points[solved]), result.solutions[solved])
+    assert not np.isnan(result.predict(points)).any()
+    distance = np.linalg.norm(points[unsolved, None] - points[None, solved], axis=-1)
+    assert np.array_equal(result.predict(points[unsolved]), result.solutions[solved[distance.argmin(axis=1)]])
+    with pytest.raises(ValueError, match=r"descriptors must have shape \(m, 2\), not \(1, 3\)"):
+        result.predict([[1, 2, 3]])
+
+
+def test_it_says_what_it_is(result):
+    assert repr(result) == f"<Result: {result.solved.sum()} of 225 tasks solved, mean fitness " + (
+        f"{np.nanmean(result.fitness):.6g}, 1,000 evaluations>"
+    )
+    assert "coverage" in result.summary()

@@ -1,0 +1,74 @@
+import io
+import signal
+import threading
+
+import pytest
+
+from taskelites.runs import Interruption, Progress, RunFolder
+from taskelites.runs import progress as progress_module
+
+
+def test_a_folder_is_new_or_empty(tmp_path):
+    assert RunFolder(tmp_path / "a" / "b").path.is_dir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileExistsError, match="which exists already"):
+        RunFolder(tmp_path / "file")
+    with pytest.raises(OSError, match=r"could not make the run folder '.*file/below': Not a directory"):
+        RunFolder(tmp_path / "file" / "below")
+
+
+def test_folders_of_the_same_second_differ(tmp_path):
+    paths = {RunFolder.under(tmp_path, "arm").path for _ in range(5)}
+    assert len(paths) == 5
+    assert all(path.is_dir() for path in paths)
+
+
+def numbers():
+    return {"coverage": 0.5, "mean": -1.25}
+
+
+def test_lines_come_first_then_every_ten_seconds_then_last(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    text = io.StringIO()
+    with Progress(1000, "arm", text) as progress:
+        for evaluations, now in ((100, 107.0), (200, 108.0), (300, 117.5), (400, 118.0), (1000, 119.0)):
+            clock[0] = now
+            progress.update(evaluations, numbers)
+    assert text.getvalue().splitlines() == [
+        "arm: 100 of 1,000 evaluations, coverage 50 %, mean -1.25",
+        "arm: 300 of 1,000 evaluations, coverage 50 %, mean -1.25, 19 a second, 00:36 left",
+        "arm: 1,000 of 1,000 evaluations, coverage 50 %, mean -1.25, 75 a second, 00:00 left",
+    ]
+
+
+def test_numbers_are_asked_for_only_when_shown(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    asked = []
+    progress = Progress(10**6, "x", io.StringIO())
+    for evaluations in range(1, 1000):
+        progress.update(evaluations, lambda: asked.append(1) or numbers())
+    assert len(asked) == 1
+
+
+def test_an_interruption_leaves_other_handlers_and_threads_alone():
+    def mine(*_):
+        pass
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with Interruption():
+            assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+    seen = []
+
+    def elsewhere():
+        with Interruption() as interruption:
+            seen.append(interruption.noted)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [False]

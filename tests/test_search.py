@@ -1,0 +1,400 @@
+"""`solve` and `Optimizer`: what is repeatable, and every argument that is not the algorithm's."""
+
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import sphere, sphere_each
+
+import taskelites as te
+from taskelites.runs import Interruption
+from taskelites.search.compiled import Compiled
+from taskelites.search.record import Recorder
+from taskelites.search.statement import make_job
+
+TASKS = np.linspace(0, 1, 250)[:, None]
+
+
+def exact(solution, task):
+    """Differences and a sum of two: every step is exactly rounded, in NumPy and in JAX alike."""
+    return -(abs(solution[0] - task[0]) + abs(solution[1] - task[0]))
+
+
+def exact_batch(solutions, tasks):
+    return np.array([exact(solution, task) for solution, task in zip(solutions, tasks, strict=True)])
+
+
+FUNCTIONS = {"each": exact, "batch": exact_batch, "jax": exact}
+
+
+def run(call="batch", **options):
+    options = {"evaluations": 2000, "seed": 4} | options
+    return te.solve(FUNCTIONS[call], TASKS, bounds=(0, 1), dim=2, call=call, **options)
+
+
+def assert_same(a, b):
+    assert np.array_equal(a.solutions, b.solutions, equal_nan=True)
+    assert np.array_equal(a.fitness, b.fitness, equal_nan=True)
+    assert np.array_equal(a.task_evaluations, b.task_evaluations)
+    assert np.array_equal(a.last_improved, b.last_improved)
+    for name in set(a.history) - {"seconds"}:
+        assert np.array_equal(a.history[name], b.history[name], equal_nan=True), name
+
+
+# What is repeatable, line by line.
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(call):
+    first = run(call)
+    assert_same(first, run(call))
+    assert not np.array_equal(first.solutions, run(call, seed=5).solutions, equal_nan=True)
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_another_process_gives_the_same_bits(call):
+    script = f"""
+        import hashlib, sys
+        sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+        from test_search import run
+        print(hashlib.sha256(run({call!r}).solutions.tobytes()).hexdigest())
+    """
+
+    def digest(hash_seed):
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            env={"PYTHONHASHSEED": hash_seed, "PATH": "", "MPLBACKEND": "agg"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert digest("1") == digest("2")
+
+
+def test_each_and_batch_agree_bit_for_bit():
+    assert_same(run("each"), run("batch"))
+
+
+def test_jax_in_64_bits_agrees_with_batch_bit_for_bit():
+    with jax.enable_x64(True):
+        compiled = run("jax")
+    assert compiled.settings["bits"] == 64
+    assert_same(compiled, run("batch"))
+
+
+def test_jax_runs_in_the_precision_that_the_user_has():
+    assert run("jax").settings["bits"] == 32
+    assert run("jax").solutions.dtype == np.float32
+    assert run("batch").solutions.dtype == np.float64
+    assert jnp.zeros(1).dtype == jnp.float32  # and the user's switch is as it was
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_replicates_are_the_runs_of_the_following_seeds(call):
+    results = run(call, replicates=3)
+    assert len(results) == 3
+    for i, result in enumerate(results):
+        assert_same(result, run(call, seed=4 + i))
+        assert result.settings["seed"] == 4 + i
+
+
+def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
+    """As on an accelerator, where one program holds all of them."""
+    job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 2000, None, None)
+    together = Compiled(job, [4, 5, 6])
+    recorders = [Recorder(job, i, None) for i in range(3)]
+    together.run(recorders, Interruption(), lambda *_: None)
+    for i, result in enumerate(together.results(recorders)):
+        assert_same(result, run("jax", seed=4 + i))
+
+
+def test_one_replicate_is_a_list_of_one():
+    (only,) = run(replicates=1)
+    assert_same(only, run())
+
+
+# The loop by hand is the loop of `solve`.
+
+
+def test_ask_and_tell_is_solve():
+    optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=2, seed=4)
+    while optimizer.evaluations < 2000:
+        candidates = optimizer.ask(at_most=2000 - optimizer.evaluations)
+        optimizer.tell(candidates, exact_batch(candidates.solutions, candidates.tasks))
+    by_hand, solved = optimizer.result(), run("batch")
+    assert np.array_equal(by_hand.solutions, solved.solutions, equal_nan=True)
+    assert by_hand.evaluations == 2000
+
+
+def test_what_ask_gave_may_be_changed_without_harm():
+    def vandal(solutions, tasks):
+        values = exact_batch(solutions, tasks)
+        solutions[:] = 99.0
+        return values
+
+    assert_same(te.solve(vandal, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=2000, seed=4), run("batch"))
+
+
+# What comes out.
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_the_archive_holds_what_it_says(call):
+    result = run(call)
+    assert np.allclose(exact_batch(result.solutions, TASKS)[result.solved], result.fitness[result.solved], atol=1e-6)
+    assert np.isnan(result.fitness[~result.solved]).all()
+    assert np.isnan(result.solutions[~result.solved]).all()
+    assert result.task_evaluations.sum() == result.evaluations == 2000
+    assert (result.last_improved[result.solved] > 0).all()
+    assert (result.last_improved[~result.solved] == 0).all()
+    assert result.last_improved.max() <= 2000
+
+
+def test_the_history_has_a_row_a_logged_point():
+    history = run(evaluations=100_000).history
+    assert history["evaluations"][0] == 64
+    assert history["evaluations"][-1] == 100_000
+    assert 200 <= len(history["evaluations"]) <= 240
+    assert (np.diff(history["evaluations"]) > 0).all()
+    assert (np.diff(history["coverage"]) >= 0).all()
+    assert history["tried_1"][-1] + history["tried_500"][-1] > 0
+    assert len({len(column) for column in history.values()}) == 1
+
+
+def test_the_callback_sees_every_row():
+    rows = []
+    result = run(callback=rows.append)
+    assert [row["evaluations"] for row in rows] == result.history["evaluations"].tolist()
+    assert {row["replicate"] for row in rows} == {0}
+
+
+def test_failures_are_counted_and_reported_once():
+    def sometimes(solutions, tasks):
+        values = exact_batch(solutions, tasks)
+        values[::8] = np.nan
+        values[1::8] = -np.inf
+        return values
+
+    with pytest.warns(te.FitnessWarning, match=r"250 of 2,000 evaluations failed \(fitness NaN or \+inf\)") as caught:
+        result = te.solve(sometimes, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=2000)
+    assert len(caught) == 1
+    assert (result.failed, result.infeasible) == (250, 250)
+    assert np.isfinite(result.fitness[result.solved]).all()
+
+
+def test_nothing_solved_is_said():
+    with pytest.warns(te.FitnessWarning, match="no task was solved"):
+        result = te.solve(lambda x, t: float("-inf"), TASKS, bounds=(0, 1), dim=2, evaluations=70)
+    assert result.coverage == 0
+    assert result.infeasible == 70
+
+
+# initial=
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+@pytest.mark.parametrize("budget", [3, 5, 20, 69, 500])
+def test_known_solutions_are_evaluated_first(call, budget):
+    known = np.repeat(TASKS[[10, 20, 30, 40, 50]], 2, axis=1)
+    result = run(call, initial=(known, [10, 20, 30, 40, 50]), evaluations=budget)
+    assert result.evaluations == budget
+    for number in [10, 20, 30, 40, 50][:budget]:
+        assert result.fitness[number] > -1e-6
+        assert result.last_improved[number] <= 5
+
+
+def test_known_solutions_without_tasks_go_to_random_ones():
+    known = np.full((100, 2), 0.5)
+    result = run(initial=known, evaluations=100)
+    assert result.solved.sum() > 60
+    assert (result.solutions[result.solved] == 0.5).all()
+    compiled = run("jax", initial=known, evaluations=100)
+    assert np.array_equal(compiled.task_evaluations, result.task_evaluations)
+    again = run(initial=known, evaluations=100, seed=9)
+    assert not np.array_equal(result.task_evaluations, again.task_evaluations)
+
+
+# target=
+
+
+@pytest.mark.parametrize("target", [-0.2, np.full(250, -0.2), te.Target(-0.1, share=0.5)])
+def test_the_target_stops_all_kinds_of_calls_at_the_same_step(target):
+    with jax.enable_x64(True):
+        compiled = run("jax", target=target, evaluations=200_000)
+    batch = run("batch", target=target, evaluations=200_000)
+    assert batch.evaluations == compiled.evaluations < 200_000
+    assert np.array_equal(compiled.solutions, batch.solutions)
+    share = target.share if isinstance(target, te.Target) else 1.0
+    level = target.fitness if isinstance(target, te.Target) else target
+    assert (batch.fitness >= level).mean() >= share
+
+
+def test_a_target_out_of_reach_spends_the_budget():
+    assert run(target=1.0).evaluations == 2000
+    assert run("jax", target=1.0, evaluations=2001).evaluations == 2001
+
+
+def test_replicates_reach_their_target_each_in_its_own_time():
+    results = run("jax", target=-0.3, evaluations=100_000, replicates=3)
+    assert len({result.evaluations for result in results}) > 1
+    job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 100_000, None, -0.3)
+    together = Compiled(job, [4, 5, 6])
+    recorders = [Recorder(job, i, None) for i in range(3)]
+    together.run(recorders, Interruption(), lambda *_: None)
+    for side_by_side, alone in zip(together.results(recorders), results, strict=True):
+        assert np.array_equal(side_by_side.solutions, alone.solutions)
+        assert side_by_side.evaluations == alone.evaluations
+
+
+# Tasks of every kind.
+
+
+@pytest.mark.parametrize("call", ["each", "batch"])
+def test_objects_reach_the_fitness_as_they_are(call):
+    names = [f"{i / 250:.3f}" for i in range(250)]
+
+    def each(solution, name):
+        return exact(solution, [float(name)])
+
+    def batch(solutions, several):
+        assert isinstance(several, list)
+        return np.array([each(solution, name) for solution, name in zip(solutions, several, strict=True)])
+
+    tasks = te.Tasks(names, descriptors=[[float(name)] for name in names])
+    function = each if call == "each" else batch
+    by_name = te.solve(function, tasks, bounds=(0, 1), dim=2, call=call, evaluations=500)
+    assert by_name.solved.sum() > 100
+
+
+def test_a_distance_function_and_its_matrix_give_the_same_run():
+    def distance(a, b):
+        return abs(a - b)
+
+    numbers = [float(number) for number in TASKS[:, 0]]
+    matrix = np.abs(np.subtract.outer(numbers, numbers))
+    runs = [
+        te.solve(lambda x, t: exact(x, [t]), te.Tasks(numbers, distance=how), bounds=(0, 1), dim=2, evaluations=1000)
+        for how in (distance, matrix)
+    ]
+    assert_same(*runs)
+    assert np.array_equal(runs[0].fitness, run("each", evaluations=1000, seed=0).fitness, equal_nan=True)
+
+
+def test_one_task_is_legal():
+    result = te.solve(sphere_each, [[0.5]], bounds=(0, 1), dim=1, evaluations=3000)
+    assert abs(result.solutions[0, 0] - 0.5) < 1e-3
+
+
+def test_more_tasks_than_a_table_holds(monkeypatch):
+    monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 100)
+    result = te.solve(
+        lambda x, t: -jnp.abs(x - t[0]).sum(), TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=50_000
+    )
+    assert result.fitness.min() > -0.05
+
+
+def test_a_wide_box_is_searched_as_well_as_the_unit_one():
+    def wide(solutions, tasks):
+        return -np.abs((solutions - [-500, 3]) / [1000, 1e-3] - tasks[:, :1]).sum(axis=1)
+
+    result = te.solve(wide, TASKS, bounds=[(-500, 500), (3, 3.001)], call="batch", evaluations=30_000, seed=1)
+    unit = te.solve(sphere, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=30_000, seed=1)
+    assert np.allclose(result.fitness, unit.fitness, atol=1e-6)
+
+
+# out=, errors, Ctrl-C: nothing is lost.
+
+
+def test_out_holds_the_result(tmp_path):
+    result = run(out=tmp_path / "first")
+    assert_same(te.load(tmp_path / "first"), result)
+    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == [
+        "metrics.csv",
+        "result.npz",
+        "settings.json",
+    ]
+    several = run(out=tmp_path / "several", replicates=2)
+    assert_same(te.load(tmp_path / "several" / "replicate-1"), several[1])
+    with pytest.raises(FileExistsError, match=r"out is '.*first', which exists already; runs never overwrite"):
+        run(out=tmp_path / "first")
+
+
+@pytest.mark.parametrize("call", ["each", "batch"])
+def test_an_error_keeps_what_was_found(call, tmp_path):
+    counted = []
+
+    def fails_late(solutions, tasks):
+        counted.append(1)
+        if len(counted) > 700 if call == "each" else len(counted) > 10:
+            raise ZeroDivisionError("the simulator fell over")
+        return exact(solutions, tasks) if call == "each" else exact_batch(solutions, tasks)
+
+    with pytest.raises(te.FitnessError, match=r"fitness raised ZeroDivisionError: the simulator fell over") as caught:
+        te.solve(fails_late, TASKS, bounds=(0, 1), dim=2, call=call, evaluations=2000, seed=4, out=tmp_path / "run")
+    kept = caught.value.result
+    told = 700 if call == "each" else 640
+    assert kept.evaluations == told
+    assert "test_search.py, line" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert_same(te.load(tmp_path / "run"), kept)
+    assert np.array_equal(kept.solutions, run(call, evaluations=told).solutions, equal_nan=True)
+
+
+def test_ctrl_c_keeps_what_was_found(tmp_path):
+    import signal
+
+    counted = []
+
+    def interrupted(solution, task):
+        counted.append(1)
+        if len(counted) == 333:
+            signal.raise_signal(signal.SIGINT)
+        return exact(solution, task)
+
+    with pytest.raises(te.Interrupted, match=r"interrupted after 333 evaluations; what was found is in ") as caught:
+        te.solve(interrupted, TASKS, bounds=(0, 1), dim=2, evaluations=2000, seed=4, out=tmp_path / "run")
+    assert len(counted) == 333
+    assert_same(te.load(tmp_path / "run"), caught.value.result)
+    assert np.array_equal(caught.value.result.solutions, run("each", evaluations=333).solutions, equal_nan=True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_ends_a_compiled_run_too():
+    import signal
+
+    def interrupt(row):
+        if row["evaluations"] > 1000:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(te.Interrupted) as caught:
+        run("jax", evaluations=100_000, callback=interrupt)
+    assert 1000 < caught.value.result.evaluations < 10_000
+
+
+def test_a_second_ctrl_c_is_raised_at_once():
+    import signal
+
+    def stubborn(solution, task):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    with pytest.raises(KeyboardInterrupt):
+        te.solve(stubborn, TASKS, bounds=(0, 1), dim=2, evaluations=100)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_progress_shows_lines_where_there_is_no_terminal(capsys):
+    run(progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("exact_batch: 64 of 2,000 evaluations, coverage ")
+    assert lines[-1].startswith("exact_batch: 2,000 of 2,000 evaluations")
+    assert lines[-1].endswith("00:00 left")
+    run()
+    assert capsys.readouterr().err == ""
