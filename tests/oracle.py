@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taskelites import draws
+
 
 def word_to_integer(word, count):
     return (int(word) * int(count)) >> 32
@@ -62,14 +64,16 @@ class PaperLoop:
     def draws(self):
         """The random numbers of this step, drawn as the library draws them."""
         dim, rows = len(self.lower), self.batch_size
-        keys = jax.random.split(jax.random.fold_in(self.key, self.step), 5)
-        parents = np.asarray(jax.random.bits(keys[0], (2, rows), jnp.uint32))
+        key = jax.random.fold_in(self.key, self.step)
+        keys = jax.random.split(jax.random.fold_in(key, 1), 3)
+        parents = np.asarray(draws.words(keys[0], (2, rows)))
         key_iso, key_line = jax.random.split(keys[1])
-        isotropic = np.asarray(jax.random.normal(key_iso, (rows, dim)))
-        line = np.asarray(jax.random.normal(key_line, (rows, 1)))
-        ranks = np.asarray(jax.random.bits(keys[2], (rows,), jnp.uint32))
-        uniform = np.asarray(jax.random.uniform(keys[3], (rows, dim)))
-        anywhere = np.asarray(jax.random.bits(keys[4], (rows,), jnp.uint32))
+        isotropic = np.asarray(draws.normal(key_iso, (rows, dim), jnp.dtype(float)))
+        line = np.asarray(draws.normal(key_line, (rows, 1), jnp.dtype(float)))
+        ranks = np.asarray(draws.words(keys[2], (rows,)))
+        key_solution, key_task = jax.random.split(jax.random.fold_in(key, 0))
+        uniform = np.asarray(draws.uniform(key_solution, (rows, dim), jnp.dtype(float)))
+        anywhere = np.asarray(draws.words(key_task, (rows,)))
         return parents, isotropic, line, ranks, uniform, anywhere
 
     def ask(self):

@@ -162,7 +162,7 @@ def test_help_and_version(capsys):
         assert expected in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [120, 0])
+@pytest.mark.parametrize("columns", [120, 80, 0])
 def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
     """A real terminal, a real signal: status 130, and what was found is on disk."""
     primary, secondary = pty.openpty()
@@ -186,6 +186,6 @@ def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
     os.close(primary)
     assert process.wait() == 130
     text = shown.decode()
-    assert re.search(r"my shift +\d+%\|.*/100M \[.* left, .* evaluations/s, coverage .* %, mean -", text)
+    assert re.search(r"my shift +\d+%\|.*/100M \[.* left, .*/s, coverage .* %, mean -", text)
     assert re.search(r"taskelites: interrupted after [\d,]+ evaluations; what was found is in 'cut'", text)
     assert te.load("cut").evaluations > 64

@@ -9,7 +9,8 @@ import taskelites
 
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
-    "errors", "pytree", "storage", "tasks", "problem", "archive", "variation", "selection", "bandit", "metrics",
+    "errors", "pytree", "storage", "draws",
+    "tasks", "problem", "archive", "variation", "selection", "bandit", "metrics",
     "algorithms", "evaluation", "result", "runs", "search", "domains", "show", "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMAT = "taskelites-result"
 FORMAT_VERSION = 1
+# What NumPy, zip and JSON raise, between them, for a file that was cut, changed or is none of ours.
+_UNREADABLE = (ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, zipfile.BadZipFile, zlib.error)
 _ARRAYS = ("solutions", "fitness", "task_evaluations", "last_improved")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array, lax
 from scipy.special import gammaln
 
+from taskelites import draws
 from taskelites.archive import Archive
 from taskelites.pytree import record, static
 from taskelites.tasks import Tasks
@@ -51,7 +52,7 @@ def uniform_parents(key: Array, archive: Archive, shape: tuple[int, ...]) -> Arr
         >>> uniform_parents(jax.random.key(0), archive.empty(5, 2), (2, 3)).shape
         (2, 3)
     """
-    return archive.solved[uniform_integers(jax.random.bits(key, shape, jnp.uint32), archive.solved_count)]
+    return archive.solved[uniform_integers(draws.words(key, shape), archive.solved_count)]
 
 
 def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarray:
@@ -124,7 +125,7 @@ class Tournament:
         """A task for each parent's task, `(rows,)`, by a tournament of size `sizes[arm]`."""
         if self.positions is not None:
             return self._play(key, parents, self.sizes[arm])
-        words = jax.random.bits(key, parents.shape, jnp.uint32)
+        words = draws.words(key, parents.shape)
         if self.neighbours is None or self.limits is None:
             return uniform_integers(words, jnp.uint32(self.tasks))
         return self.neighbours[parents, rank_of(words, self.limits, arm)].astype(jnp.int32)
@@ -136,7 +137,7 @@ class Tournament:
         here = positions[parents][:, None, :]
 
         def round_of_draws(turn: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-            words = jax.random.bits(jax.random.fold_in(key, turn), (len(parents), _DRAWS), jnp.uint32)
+            words = draws.words(jax.random.fold_in(key, turn), (len(parents), _DRAWS))
             drawn = uniform_integers(words, jnp.uint32(self.tasks))
             distance = jnp.sum(jnp.square(positions[drawn] - here), axis=-1)
             distance = jnp.where(drawn == parents[:, None], -1.0, distance)

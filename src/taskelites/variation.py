@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from taskelites import draws
 from taskelites.errors import one_of
 from taskelites.pytree import record
 
@@ -43,8 +44,8 @@ class IsoLine:
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
         key_iso, key_line = jax.random.split(key)
-        isotropic = jax.random.normal(key_iso, first.shape, first.dtype) * (upper - lower)
-        line = jax.random.normal(key_line, (*first.shape[:-1], 1), first.dtype)
+        isotropic = draws.normal(key_iso, first.shape, first.dtype) * (upper - lower)
+        line = draws.normal(key_line, (*first.shape[:-1], 1), first.dtype)
         return jnp.clip(first + self.sigma1 * isotropic + self.sigma2 * (second - first) * line, lower, upper)  # eq. 1
 
 
@@ -68,7 +69,7 @@ class SBX:
         low, high = jnp.minimum(first, second), jnp.maximum(first, second)
         apart = high - low
         gap = jnp.where(apart > 0, apart, 1.0)
-        draw = jax.random.uniform(key_spread, first.shape, first.dtype)
+        draw = draws.uniform(key_spread, first.shape, first.dtype)
 
         def spread(room: Array) -> Array:
             """The spread factor whose density is cut off where the child would leave the box on this side."""
@@ -80,7 +81,7 @@ class SBX:
         middle = 0.5 * (low + high)
         below = middle - 0.5 * spread(low - lower) * apart
         above = middle + 0.5 * spread(upper - high) * apart
-        child = jnp.where(jax.random.bernoulli(key_side, shape=first.shape), below, above)
+        child = jnp.where(draws.uniform(key_side, first.shape, first.dtype) < 0.5, below, above)
         return jnp.clip(jnp.where(apart > 0, child, first), lower, upper)
 
 
@@ -100,7 +101,7 @@ class Gaussian:
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
-        noise = jax.random.normal(key, first.shape, first.dtype)
+        noise = draws.normal(key, first.shape, first.dtype)
         return jnp.clip(first + self.sigma * (upper - lower) * noise, lower, upper)
 
 
@@ -126,7 +127,7 @@ class Polynomial:
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
         key_step, key_gene = jax.random.split(key)
-        draw = jax.random.uniform(key_step, first.shape, first.dtype)
+        draw = draws.uniform(key_step, first.shape, first.dtype)
         width = upper - lower
         power = self.eta + 1.0
         to_lower = (first - lower) / width
@@ -135,7 +136,7 @@ class Polynomial:
         up = 1.0 - (2.0 * (1.0 - draw) + (2.0 * draw - 1.0) * (1.0 - to_upper) ** power) ** (1.0 / power)
         step = jnp.where(draw < 0.5, down, up)
         rate = 1.0 / first.shape[-1] if self.rate is None else self.rate
-        mutated = jax.random.uniform(key_gene, first.shape, first.dtype) < rate
+        mutated = draws.uniform(key_gene, first.shape, first.dtype) < rate
         return jnp.clip(jnp.where(mutated, first + step * width, first), lower, upper)
 
 

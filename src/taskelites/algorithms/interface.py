@@ -7,11 +7,11 @@ constant inside of them. CONTRIBUTING.md shows how to write one.
 
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from taskelites import draws
 from taskelites.archive import Archive, insert
 from taskelites.problem import Problem
 from taskelites.pytree import record
@@ -138,7 +138,7 @@ def replace(state: Any, **changes: Any) -> Any:
 
 def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:
     """Solutions uniformly at random in the box, `(rows, dim)`."""
-    return lower + jax.random.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
+    return lower + draws.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
 
 
 def task_rows(descriptors: Array | None, niches: Array) -> Array | None:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from taskelites import archive as archives
+from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Core,
@@ -166,21 +167,13 @@ class MultiTaskMapElitesCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites, each with a task near its first parent's; random ones at first."""
-        keys = jax.random.split(jax.random.fold_in(state.key, state.step), 5)
-        key_parents, key_variation, key_tournament, key_solution, key_task = keys
-        starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
+        key = jax.random.fold_in(state.key, state.step)
         arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
-
-        first, second = uniform_parents(key_parents, state.archive, (2, self.rows))  # 2.1
-        elites = state.archive.solutions
-        children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)
-        tasks = self.tournament(key_tournament, first, arm)  # 2.2
-
-        anything = random_solutions(key_solution, self.rows, self.lower, self.upper)  # 1
-        anywhere = uniform_integers(
-            jax.random.bits(key_task, (self.rows,), jnp.uint32), jnp.uint32(self.tournament.tasks)
-        )
-        niches = jnp.where(starting, anywhere, tasks)
+        starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
+        # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
+        anything, anywhere = self._random(jax.random.fold_in(key, 0))
+        children, near = self._children(jax.random.fold_in(key, 1), state.archive, arm)
+        niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, children),
             niches=niches,
@@ -188,6 +181,21 @@ class MultiTaskMapElitesCore(Core):
             origin=jnp.full(self.rows, jnp.where(starting, -1, arm)),
         )
         return candidates, replace(state, step=state.step + 1)
+
+    def _random(self, key: Array) -> tuple[Array, Array]:
+        """Random solutions on random tasks (1)."""
+        key_solution, key_task = jax.random.split(key)
+        words = draws.words(key_task, (self.rows,))
+        solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
+        return solutions, uniform_integers(words, jnp.uint32(self.tournament.tasks))
+
+    def _children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array]:
+        """Children of two random elites (2.1), each on a task near its first parent's (2.2)."""
+        key_parents, key_variation, key_tournament = jax.random.split(key, 3)
+        first, second = uniform_parents(key_parents, archive, (2, self.rows))
+        elites = archive.solutions
+        children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)
+        return children, self.tournament(key_tournament, first, arm)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and count the successes of the sizes they were made with."""

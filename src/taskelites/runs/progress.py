@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-_BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left, {rate_fmt}{postfix}]"
+_BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left, {rate_noinv_fmt}{postfix}]"
 _BAR_SECONDS = 0.1
 _LINE_SECONDS = 10.0
 
@@ -42,8 +42,8 @@ class Progress:
         if self._file.isatty():
             self._bar = tqdm(
                 total=total,
-                desc=label,
-                unit=" evaluations",
+                desc=label[:20],
+                unit="",
                 unit_scale=True,
                 file=self._file,
                 mininterval=0,
@@ -67,7 +67,7 @@ class Progress:
             return
         self._last, self._shown = now, evaluations
         shown = numbers()
-        found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.6g}"
+        found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.5g}"
         if self._bar is not None:
             if self._first is None:
                 self._first = (now, evaluations)

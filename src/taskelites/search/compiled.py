@@ -27,21 +27,27 @@ def _advance(
         candidates, state = core.ask(state)
         return core.tell(state, candidates, evaluate(candidates, rows_told))[0]
 
-    def until_target(state: Any) -> Any:
-        def goes_on(carry: tuple[Array, Any]) -> Array:
-            archive = core.elites(carry[1]).archive
-            return (carry[0] < steps) & ~metrics.reached(archive.fitness, archive.evaluations, target, share)
+    def goes_on(count: Array, state: Any) -> Array:
+        archive = core.elites(state).archive
+        return (count < steps) & ~metrics.reached(archive.fitness, archive.evaluations, target, share)
 
-        return lax.while_loop(goes_on, lambda carry: (carry[0] + 1, step(carry[1])), (jnp.int32(0), state))[1]
+    def run(state: Any) -> Any:
+        if target is None:
+            return lax.fori_loop(0, steps, lambda _, carry: step(carry), state)
+        start = (jnp.int32(0), state)
+        return lax.while_loop(lambda carry: goes_on(*carry), lambda carry: (carry[0] + 1, step(carry[1])), start)[1]
 
-    if target is not None:
-        return jax.vmap(until_target)(states)
-    return lax.fori_loop(0, steps, lambda _, batch: jax.vmap(step)(batch), states)
+    return jax.vmap(run)(states)
 
 
 @partial(jax.jit, static_argnames="evaluate")
 def _adopt(core: Core, evaluate: TracedFitness, states: Any, initial: Candidates, rows_told: Array) -> Any:
     return jax.vmap(lambda state, known: core.adopt(state, known, evaluate(known, rows_told)))(states, initial)
+
+
+@jax.jit
+def _init(core: Core, keys: Array) -> Any:
+    return jax.vmap(core.init)(keys)
 
 
 class Compiled:
@@ -53,8 +59,8 @@ class Compiled:
         self.core = job.settings.bind(job.problem, job.batch_size)
         self.evaluate = TracedFitness(job.fitness, self.core.behaviour_dim)
         self.evaluate.check(self.core)
-        self.keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-        self.states = jax.jit(jax.vmap(self.core.init))(self.keys)
+        self.keys = jnp.stack([jax.random.key(seed, impl="threefry2x32") for seed in seeds])
+        self.states = _init(self.core, self.keys)
         self.target = None if job.target is None else jnp.asarray(job.target)
 
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:

@@ -100,7 +100,7 @@ class Optimizer:
         self._asked: Candidates | None = None
         with host_precision():
             self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1))
-            key = jax.random.key(self._seed)
+            key = jax.random.key(self._seed, impl="threefry2x32")
             self._adopting = initial is not None
             if initial is not None:
                 self._state = _init(self._core, key)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from taskelites import draws
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.errors import TaskWarning, finite_array, whole_number
 from taskelites.problem import Problem, check_fitness, is_domain, per_task
@@ -63,7 +64,7 @@ class Initial:
         tasks = problem.finite_tasks("initial=")
         niches = self.niches
         if niches is None:
-            words = jax.random.bits(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),), jnp.uint32)
+            words = draws.words(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),))
             niches = np.asarray(uniform_integers(words, jnp.uint32(len(tasks))))
         descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
         return Candidates(

@@ -1,0 +1,212 @@
+"""How fast the search is, as ratios measured in one run on one core.
+
+    python benchmarks/speed.py            all parts
+    python benchmarks/speed.py --part paper compiled
+
+Parts: `paper` (a whole arm run against the paper's pseudo-code in NumPy), `compiled` (search overhead inside a compiled
+run), `draws` (random numbers), `host` (overhead of ask and tell for a Python fitness), `start` (import, compilation,
+first progress line).
+"""
+
+import os
+import sys
+
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core, before any library starts its threads
+
+import argparse
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+import transcription
+
+import taskelites as te
+from taskelites import draws
+from taskelites.runs import Interruption
+from taskelites.search.compiled import Compiled, _advance
+from taskelites.search.record import Recorder
+from taskelites.search.statement import make_job
+
+MILLION = 1_000_000
+
+
+def timed(function: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    jax.block_until_ready(function())
+    return time.perf_counter() - begin
+
+
+def alternating(functions: dict[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
+    """The median time of each, measured in turns, so that a noisy moment hits all of them."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            times[name].append(timed(function))
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any]:
+    """A run without its compilation: history, snapshots and all; set up outside of the timing."""
+    job = make_job(domain, None, None, None, None, "mt-map-elites", 64, evaluations, None, None)
+
+    def run() -> Any:
+        search = Compiled(job, [0])
+        recorders = [Recorder(job, 0, None)]
+        search.run(recorders, Interruption(), lambda *_: None)
+        return search.results(recorders)[0].fitness
+
+    return run
+
+
+def part_paper() -> None:
+    domain = te.domain("arm")
+    tasks = domain.tasks.descriptors
+    ours = whole_run(domain)
+    ours()  # compiles
+    few = 50_000
+    numpy_run = {
+        "numpy": lambda: transcription.search(tasks, 10, few)[1],
+        "numpy, distances in a table": lambda: transcription.search(tasks, 10, few, table=True)[1],
+    }
+    times = alternating({"ours": ours, **numpy_run}, rounds=5)
+    # The table is made once a run, so it must not count twenty times.
+    times["numpy, distances in a table"] -= timed(lambda: np.linalg.norm(tasks[:, None] - tasks[None], axis=-1))
+    each = times["ours"] / MILLION
+    print(f"paper: ours {1e6 * each:.3f} us an evaluation (a whole run of 1e6, compilation excluded)")
+    for name in numpy_run:
+        other = times[name] / few
+        print(f"paper: {name}: {1e6 * other:.1f} us an evaluation, ratio {other / each:.0f} (at least 80 is wanted)")
+
+
+def overhead(tasks: Any, batch_size: int, algorithm: Any, evaluations: int) -> float:
+    """Microseconds an evaluation of a compiled run whose fitness costs next to nothing."""
+    domain = te.Domain(name="free", fitness=free, tasks=tasks, bounds=(0, 1), dim=10, call="jax")
+    job = make_job(domain, None, None, None, None, algorithm, batch_size, evaluations, None, None)
+    search = Compiled(job, [0])
+    rows = search.core.rows
+    steps = evaluations // rows
+
+    def run() -> Any:
+        return _advance(search.core, search.evaluate, search.states, steps, rows, None, 1.0).archive.fitness
+
+    run()
+    return min(timed(run) for _ in range(5)) / (steps * rows) * 1e6
+
+
+def free(solution: jax.Array, task: jax.Array) -> jax.Array:
+    """A fitness that costs next to nothing, and improves seldom, as late in a run."""
+    return -jnp.abs(solution[0] - task[0])
+
+
+def part_compiled() -> None:
+    tasks = te.tasks.cvt(5000, [0, 0], [1, 1])
+    for batch_size, wanted in ((64, 1.0), (1024, 0.8)):
+        cost = overhead(tasks, batch_size, "mt-map-elites", MILLION)
+        print(f"compiled: 5,000 tasks, batch {batch_size}: {cost:.3f} us an evaluation (at most {wanted} is wanted)")
+    for size in (1, 10, 100, 1000, 5000):
+        algorithm = te.MultiTaskMapElites(tournament=(size, size + 1))
+        cost = overhead(tasks, 64, algorithm, MILLION // 4)
+        print(f"compiled: 5,000 tasks, batch 64, tournament {size}: {cost:.3f} us an evaluation")
+    many = te.tasks.uniform(100_000, [0, 0], [1, 1])
+    cost = overhead(many, 64, "mt-map-elites", MILLION // 4)
+    print(f"compiled: 100,000 tasks, batch 64: {cost:.3f} us an evaluation (at most 10 is wanted)")
+    cost = overhead(many, 64, te.MultiTaskMapElites(tournament=500), MILLION // 8)
+    print(f"compiled: 100,000 tasks, batch 64, tournament 500 throughout: {cost:.3f} us an evaluation")
+
+
+def part_draws() -> None:
+    """Normals for a batch of 64 solutions of 10 numbers, ours against those of `jax.random`, in a compiled loop."""
+    shape, steps = (64, 10), 20_000
+    runs = {}
+    for name, draw in (("jax", jax.random.normal), ("ours", draws.normal)):
+
+        @jax.jit
+        def run(key: jax.Array, draw: Any = draw) -> jax.Array:
+            def body(i: jax.Array, total: jax.Array) -> jax.Array:
+                return total + draw(jax.random.fold_in(key, i), shape, jnp.float32)
+
+            return jax.lax.fori_loop(0, steps, body, jnp.zeros(shape))
+
+        runs[name] = lambda run=run: run(jax.random.key(0))
+        runs[name]()
+    times = alternating(runs)
+    each = {name: 1e6 * value / steps for name, value in times.items()}
+    print(
+        f"draws: jax.random {each['jax']:.1f} us a batch, ours {each['ours']:.1f} us, ratio {each['jax'] / each['ours']:.1f}"
+    )
+
+
+def part_host() -> None:
+    tasks = te.tasks.cvt(5000, [0, 0], [1, 1])
+    for batch_size, wanted in ((64, 4.0), (1024, 1.5)):
+        optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=10, batch_size=batch_size)
+        spent = []
+        for step in range(20 + 300_000 // batch_size):
+            begin = time.perf_counter()
+            candidates = optimizer.ask()
+            middle = time.perf_counter()
+            fitness = -np.abs(candidates.solutions[:, 0] - candidates.tasks[:, 0])
+            end = time.perf_counter()
+            optimizer.tell(candidates, fitness)
+            if step >= 20:
+                spent.append(middle - begin + time.perf_counter() - end)
+        # Ask and tell are dispatched asynchronously; the time to wait for them falls into the next ask.
+        cost = 1e6 * np.array(spent) / batch_size
+        print(
+            f"host: batch {batch_size}: median {np.median(cost):.2f}, mean {cost.mean():.2f} us an evaluation "
+            f"(at most {wanted} is wanted)"
+        )
+
+
+def part_start() -> None:
+    imported = min(_seconds([sys.executable, "-c", "import taskelites"]) for _ in range(3))
+    print(f"start: import taskelites {imported:.1f} s")
+    job = make_job(te.domain("arm"), None, None, None, None, "mt-map-elites", 64, 64, None, None)
+    search = Compiled(job, [0])
+    arguments = (search.core, search.evaluate, search.states, 1, 64, None, 1.0)
+    jax.clear_caches()  # the parts before this one have compiled it
+    print(f"start: compilation of the arm's loop {timed(lambda: _advance.lower(*arguments).compile() and None):.1f} s")
+    lines = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        command = [sys.executable, "-m", "taskelites", "run", "arm", "--out", f"{_scratch()}/run"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            assert process.stderr is not None
+            process.stderr.readline()
+            lines.append(time.perf_counter() - begin)
+            process.stderr.read()
+    print(f"start: from typing `taskelites run arm` to the first progress line {min(lines):.1f} s (below 10 is wanted)")
+
+
+def _seconds(command: list[str]) -> float:
+    return timed(lambda: subprocess.run(command, check=True) and None)
+
+
+def _scratch() -> str:
+    import tempfile
+
+    return tempfile.mkdtemp()
+
+
+PARTS = {
+    "paper": part_paper,
+    "compiled": part_compiled,
+    "draws": part_draws,
+    "host": part_host,
+    "start": part_start,
+}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    for name in parser.parse_args().part:
+        PARTS[name]()

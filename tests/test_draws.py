@@ -1,0 +1,49 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.random import threefry_2x32
+from scipy import stats
+
+from taskelites import draws
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (64, 10), (2, 3, 5)])
+def test_words_are_those_of_jax_s_threefry(shape):
+    key = jax.random.key(42)
+    number = int(np.prod(shape))
+    padded = threefry_2x32(jax.random.key_data(key), jnp.arange(number + number % 2, dtype=jnp.uint32))
+    assert np.array_equal(draws.words(key, shape), padded[:number].reshape(shape))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_distributions(bits):
+    """Kolmogorov-Smirnov, fixed seed, false alarm one in ten thousand seeds."""
+    with jax.enable_x64(bits == 64):
+        uniform = np.asarray(draws.uniform(jax.random.key(1), (200, 500), jnp.zeros(()).dtype))
+        normal = np.asarray(draws.normal(jax.random.key(2), (200, 500), jnp.zeros(()).dtype))
+    assert uniform.dtype == normal.dtype == (np.float32 if bits == 32 else np.float64)
+    assert stats.kstest(uniform.ravel(), "uniform").pvalue > 1e-4
+    assert stats.kstest(normal.ravel(), "norm").pvalue > 1e-4
+    assert abs(np.corrcoef(normal[:, :250].ravel(), normal[:, 250:].ravel())[0, 1]) < 0.02
+    assert 0 <= uniform.min() < uniform.max() < 1
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_no_word_gives_an_infinite_normal(bits, monkeypatch):
+    extremes = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+    monkeypatch.setattr(draws, "words", lambda key, shape: jnp.asarray(np.resize(extremes, shape)))
+    with jax.enable_x64(bits == 64):
+        values = np.asarray(draws.normal(jax.random.key(0), (5,), jnp.zeros(()).dtype))
+        uniform = np.asarray(draws.uniform(jax.random.key(0), (5,), jnp.zeros(()).dtype))
+    assert np.isfinite(values).all()
+    assert values.min() < -5
+    assert values.max() > 5
+    assert uniform.max() < 1
+
+
+def test_keys_of_one_batch_give_what_each_gives_alone():
+    keys = jax.random.split(jax.random.key(0), 3)
+    together = jax.vmap(lambda key: draws.normal(key, (4, 5), jnp.float32))(keys)
+    for i in range(3):
+        assert np.array_equal(together[i], draws.normal(keys[i], (4, 5), jnp.float32))
