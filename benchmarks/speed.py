@@ -173,7 +173,8 @@ def part_start() -> None:
     search = Compiled(job, [0])
     arguments = (search.core, search.evaluate, search.states, 1, 64, None, 1.0)
     jax.clear_caches()  # the parts before this one have compiled it
-    print(f"start: compilation of the arm's loop {timed(lambda: _advance.lower(*arguments).compile() and None):.1f} s")
+    compiled = timed(lambda: _advance.lower(*arguments).compile() and None)
+    print(f"start: compilation of the arm's loop {compiled:.1f} s")
     lines = []
     for _ in range(3):
         begin = time.perf_counter()

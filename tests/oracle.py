@@ -64,14 +64,14 @@ class PaperLoop:
     def draws(self):
         """The random numbers of this step, drawn as the library draws them."""
         dim, rows = len(self.lower), self.batch_size
-        key = jax.random.fold_in(self.key, self.step)
-        keys = jax.random.split(jax.random.fold_in(key, 1), 3)
+        key = draws.fold_in(self.key, self.step)
+        keys = draws.split(draws.fold_in(key, 1), 3)
         parents = np.asarray(draws.words(keys[0], (2, rows)))
-        key_iso, key_line = jax.random.split(keys[1])
+        key_iso, key_line = draws.split(keys[1])
         isotropic = np.asarray(draws.normal(key_iso, (rows, dim), jnp.dtype(float)))
         line = np.asarray(draws.normal(key_line, (rows, 1), jnp.dtype(float)))
         ranks = np.asarray(draws.words(keys[2], (rows,)))
-        key_solution, key_task = jax.random.split(jax.random.fold_in(key, 0))
+        key_solution, key_task = draws.split(draws.fold_in(key, 0))
         uniform = np.asarray(draws.uniform(key_solution, (rows, dim), jnp.dtype(float)))
         anywhere = np.asarray(draws.words(key_task, (rows,)))
         return parents, isotropic, line, ranks, uniform, anywhere

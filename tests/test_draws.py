@@ -32,7 +32,9 @@ def test_distributions(bits):
 @pytest.mark.parametrize("bits", [32, 64])
 def test_no_word_gives_an_infinite_normal(bits, monkeypatch):
     extremes = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
-    monkeypatch.setattr(draws, "words", lambda key, shape: jnp.asarray(np.resize(extremes, shape)))
+    words = jnp.asarray(extremes)
+    monkeypatch.setattr(draws, "words", lambda key, shape: words)
+    monkeypatch.setattr(draws, "_pairs", lambda key, number: (words, words))
     with jax.enable_x64(bits == 64):
         values = np.asarray(draws.normal(jax.random.key(0), (5,), jnp.zeros(()).dtype))
         uniform = np.asarray(draws.uniform(jax.random.key(0), (5,), jnp.zeros(()).dtype))
@@ -47,3 +49,18 @@ def test_keys_of_one_batch_give_what_each_gives_alone():
     together = jax.vmap(lambda key: draws.normal(key, (4, 5), jnp.float32))(keys)
     for i in range(3):
         assert np.array_equal(together[i], draws.normal(keys[i], (4, 5), jnp.float32))
+
+
+def test_split_and_fold_in_give_keys_that_differ():
+    key = jax.random.key(3)
+    several = [*draws.split(key, 50), *(draws.fold_in(key, i) for i in range(50))]
+    assert len({tuple(np.asarray(jax.random.key_data(one)).tolist()) for one in several}) == 100
+    assert draws.split(key).dtype == key.dtype
+    expected = threefry_2x32(jax.random.key_data(key), jnp.array([0, 7], jnp.uint32))
+    assert np.array_equal(jax.random.key_data(draws.fold_in(key, 7)), expected)
+
+
+def test_a_user_s_own_kind_of_key_is_taken():
+    """Keys of other generators have more words; the first two make the stream."""
+    assert draws.words(jax.random.key(0, impl="rbg"), (4,)).shape == (4,)
+    assert draws.split(jax.random.key(0, impl="rbg"), 3).shape == (3,)

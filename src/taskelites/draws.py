@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+# Of the keys that are made here; JAX's default, but a user may have changed that.
+IMPLEMENTATION = "threefry2x32"
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
@@ -28,17 +30,52 @@ def words(key: Array, shape: tuple[int, ...]) -> Array:
     """
     number = math.prod(shape)
     half = (number + 1) // 2
+    count = lax.iota(jnp.uint32, half)
+    return jnp.concatenate(_threefry(key, count, count + jnp.uint32(half)))[:number].reshape(shape)
+
+
+def split(key: Array, number: int = 2) -> Array:
+    """Several keys from one, which must not be used for anything else; as `jax.random.split`, but other keys.
+
+    Example:
+        >>> import jax
+        >>> from taskelites import draws
+        >>> draws.split(jax.random.key(0), 3).shape
+        (3,)
+    """
+    return _as_keys(words(key, (number, 2)))
+
+
+def fold_in(key: Array, number: Any) -> Array:
+    """The key of this number among all that a key can give; as `jax.random.fold_in`, but another key.
+
+    Example:
+        >>> import jax
+        >>> from taskelites import draws
+        >>> draws.fold_in(jax.random.key(0), 7).shape
+        ()
+    """
+    count = jnp.asarray(number).astype(jnp.uint32)
+    return _as_keys(jnp.stack(_threefry(key, jnp.zeros_like(count), count)))
+
+
+def _as_keys(data: Array) -> Array:
+    # Without the barrier, the compiler would derive a key anew for each number that is drawn with it.
+    return jax.random.wrap_key_data(lax.optimization_barrier(data), impl=IMPLEMENTATION)  # type: ignore[no-untyped-call]
+
+
+def _threefry(key: Array, left: Array, right: Array) -> tuple[Array, Array]:
+    """The cipher: two words in, two words out, for each pair."""
     data = jax.random.key_data(key)
     schedule = (data[0], data[1], data[0] ^ data[1] ^ jnp.uint32(_PARITY))
-    left = lax.iota(jnp.uint32, half) + schedule[0]
-    right = lax.iota(jnp.uint32, half) + jnp.uint32(half) + schedule[1]
+    left, right = left + schedule[0], right + schedule[1]
     for turn in range(5):
         for rotation in _ROTATIONS[turn % 2]:
             left = left + right
             right = ((right << rotation) | (right >> (32 - rotation))) ^ left
         left = left + schedule[(turn + 1) % 3]
         right = right + schedule[(turn + 2) % 3] + jnp.uint32(turn + 1)
-    return jnp.concatenate([left, right])[:number].reshape(shape)
+    return left, right
 
 
 def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -52,10 +89,10 @@ def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """
     number, real = math.prod(shape), jnp.dtype(dtype).type
     if real == np.float32:
-        flat = (words(key, (number,)) >> 8).astype(real) * real(2.0**-24)
+        flat = _signed(words(key, (number,)) >> 8, real) * real(2.0**-24)
     else:
-        high, low = words(key, (2, number))
-        flat = (high.astype(real) * real(2.0**21) + (low >> 11).astype(real)) * real(2.0**-53)
+        high, low = _pairs(key, number)
+        flat = (_signed(high >> 5, real) * real(2.0**26) + _signed(low >> 6, real)) * real(2.0**-53)
     return flat.reshape(shape)
 
 
@@ -71,10 +108,21 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     number, real = math.prod(shape), jnp.dtype(dtype).type
     # The middle of each of 2^24 (2^53) equal parts of (-1, 1): exact, and never an end, whose normal is infinite.
     if real == np.float32:
-        whole = ((words(key, (number,)) >> 8).astype(jnp.int32) - 2**23).astype(real)
+        whole = _signed(words(key, (number,)) >> 8, real) - real(2.0**23)
         centred = (whole + real(0.5)) * real(2.0**-23)
     else:
-        high, low = words(key, (2, number))
-        whole = high.astype(jnp.int32).astype(real) * real(2.0**21) + (low >> 11).astype(real)
+        high, low = _pairs(key, number)
+        whole = _signed(high, real) * real(2.0**21) + _signed(low >> 11, real)
         centred = (whole + real(0.5)) * real(2.0**-52)
     return (real(math.sqrt(2.0)) * lax.erf_inv(centred)).reshape(shape)
+
+
+def _pairs(key: Array, number: int) -> tuple[Array, Array]:
+    """Two words for each of so many numbers."""
+    count = lax.iota(jnp.uint32, number)
+    return _threefry(key, count, count + jnp.uint32(number))
+
+
+def _signed(values: Array, real: Any) -> Array:
+    """Words as reals, taken as signed whole numbers: processors convert those several at a time."""
+    return values.astype(jnp.int32).astype(real)

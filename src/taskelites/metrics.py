@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+_QUANTILES = {"lowest": 0.0, "q05": 0.05, "median": 0.5, "q95": 0.95, "highest": 1.0}
+
 
 def solved(fitness: np.ndarray) -> np.ndarray:
     """Which tasks have an elite.
@@ -38,13 +40,16 @@ def summary(fitness: np.ndarray) -> dict[str, float]:
         >>> summary(np.array([1.0, 3.0, np.nan, np.nan]))["mean"]
         2.0
     """
-    values = fitness[solved(fitness)].astype(np.float64)
-    names = ("lowest", "q05", "median", "q95", "highest")
-    quantiles = np.quantile(values, [0.0, 0.05, 0.5, 0.95, 1.0]) if len(values) else np.full(5, np.nan)
+    ordered = np.sort(fitness[solved(fitness)]).astype(np.float64)
+    if len(ordered) == 0:
+        return {"coverage": 0.0} | dict.fromkeys(("mean", *_QUANTILES), float("nan"))
+    # As np.quantile does it, which takes four times as long for a run that logs often.
+    places = np.array(list(_QUANTILES.values())) * (len(ordered) - 1)
+    quantiles = np.interp(places, np.arange(len(ordered)), ordered)
     return {
-        "coverage": coverage(fitness),
-        "mean": float(values.mean()) if len(values) else float("nan"),
-        **dict(zip(names, map(float, quantiles), strict=True)),
+        "coverage": len(ordered) / len(fitness),
+        "mean": float(ordered.mean()),
+        **dict(zip(_QUANTILES, map(float, quantiles), strict=True)),
     }
 
 

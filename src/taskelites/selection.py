@@ -137,7 +137,7 @@ class Tournament:
         here = positions[parents][:, None, :]
 
         def round_of_draws(turn: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-            words = draws.words(jax.random.fold_in(key, turn), (len(parents), _DRAWS))
+            words = draws.words(draws.fold_in(key, turn), (len(parents), _DRAWS))
             drawn = uniform_integers(words, jnp.uint32(self.tasks))
             distance = jnp.sum(jnp.square(positions[drawn] - here), axis=-1)
             distance = jnp.where(drawn == parents[:, None], -1.0, distance)
@@ -178,7 +178,7 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
     return Tournament(
         sizes=sizes_array,
         limits=jnp.asarray(limits),
-        neighbours=jnp.asarray(tasks.neighbours),
+        neighbours=jax.device_put(tasks.neighbours, may_alias=True),
         positions=None,
         tasks=len(tasks),
     )

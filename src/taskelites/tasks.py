@@ -135,6 +135,11 @@ class Tasks:
         return matrix
 
     @property
+    def dim(self) -> int:
+        """How many descriptors a task has."""
+        return 0 if self.descriptors is None else self.descriptors.shape[1]
+
+    @property
     def has_distance(self) -> bool:
         """Whether any notion of nearness is known."""
         return self.distance is not None or self.descriptors is not None
@@ -181,7 +186,7 @@ class Tasks:
         if not self.fits_table:
             raise ValueError(f"the table of neighbours is made for at most {TABLE_LIMIT:,} tasks, not {len(self):,}")
         n = len(self)
-        order = np.empty((n, n), np.uint16 if n <= 2**16 else np.uint32)
+        order = _aligned((n, n), np.dtype(np.uint16 if n <= 2**16 else np.uint32))
 
         def fill(rows: range) -> None:
             distances = self._distances_from(rows)
@@ -196,6 +201,7 @@ class Tasks:
         else:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(fill, blocks))
+        order.flags.writeable = False
         return order
 
     def _distances_from(self, rows: range) -> np.ndarray:
@@ -433,6 +439,14 @@ def _box(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
         i = wrong[0]
         raise ValueError(f"lower must be below upper, but lower[{i}] is {lower[i]} and upper[{i}] is {upper[i]}")
     return lower, upper
+
+
+def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """An empty array that starts where JAX can use it as it is, instead of copying a hundred megabytes."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    room = np.empty(size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def _stable_order(distances: np.ndarray) -> np.ndarray:

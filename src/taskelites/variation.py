@@ -7,7 +7,6 @@ the box.
 
 from typing import Any, Protocol
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -43,7 +42,7 @@ class IsoLine:
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
-        key_iso, key_line = jax.random.split(key)
+        key_iso, key_line = draws.split(key)
         isotropic = draws.normal(key_iso, first.shape, first.dtype) * (upper - lower)
         line = draws.normal(key_line, (*first.shape[:-1], 1), first.dtype)
         return jnp.clip(first + self.sigma1 * isotropic + self.sigma2 * (second - first) * line, lower, upper)  # eq. 1
@@ -65,7 +64,7 @@ class SBX:
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
-        key_spread, key_side = jax.random.split(key)
+        key_spread, key_side = draws.split(key)
         low, high = jnp.minimum(first, second), jnp.maximum(first, second)
         apart = high - low
         gap = jnp.where(apart > 0, apart, 1.0)
@@ -126,7 +125,7 @@ class Polynomial:
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
         """Children of the parents."""
-        key_step, key_gene = jax.random.split(key)
+        key_step, key_gene = draws.split(key)
         draw = draws.uniform(key_step, first.shape, first.dtype)
         width = upper - lower
         power = self.eta + 1.0

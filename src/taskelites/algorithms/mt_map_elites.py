@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -167,12 +166,12 @@ class MultiTaskMapElitesCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites, each with a task near its first parent's; random ones at first."""
-        key = jax.random.fold_in(state.key, state.step)
+        key = draws.fold_in(state.key, state.step)
         arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
         starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
         # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
-        anything, anywhere = self._random(jax.random.fold_in(key, 0))
-        children, near = self._children(jax.random.fold_in(key, 1), state.archive, arm)
+        anything, anywhere = self._random(draws.fold_in(key, 0))
+        children, near = self._children(draws.fold_in(key, 1), state.archive, arm)
         niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, children),
@@ -184,14 +183,14 @@ class MultiTaskMapElitesCore(Core):
 
     def _random(self, key: Array) -> tuple[Array, Array]:
         """Random solutions on random tasks (1)."""
-        key_solution, key_task = jax.random.split(key)
+        key_solution, key_task = draws.split(key)
         words = draws.words(key_task, (self.rows,))
         solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
         return solutions, uniform_integers(words, jnp.uint32(self.tournament.tasks))
 
     def _children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array]:
         """Children of two random elites (2.1), each on a task near its first parent's (2.2)."""
-        key_parents, key_variation, key_tournament = jax.random.split(key, 3)
+        key_parents, key_variation, key_tournament = draws.split(key, 3)
         first, second = uniform_parents(key_parents, archive, (2, self.rows))
         elites = archive.solutions
         children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)

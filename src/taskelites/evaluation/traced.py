@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.algorithms import Candidates, Evaluation
 from taskelites.errors import FitnessError
 
 
@@ -31,12 +31,12 @@ class TracedFitness:
         told = jnp.arange(len(candidates)) < rows_told
         return Evaluation(fitness=fitness.astype(candidates.solutions.dtype), told=told, behaviour=behaviour)
 
-    def check(self, core: Core) -> None:
+    def check(self, dim: int, descriptors: int) -> None:
         """Raise a clear error if JAX can't trace the function, or if it returns something that is no fitness."""
-        candidates, _ = jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
+        real = jnp.zeros(()).dtype
         solution, task = (
-            jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype)  # type: ignore[no-untyped-call]
-            for rows in (candidates.solutions, candidates.tasks)
+            jax.ShapeDtypeStruct((length,), real)  # type: ignore[no-untyped-call]
+            for length in (dim, descriptors)
         )
         try:
             shape = jax.eval_shape(self.fitness, solution, task)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from taskelites import metrics
+from taskelites import draws, metrics
 from taskelites.algorithms import Candidates, Core
 from taskelites.evaluation import TracedFitness
 from taskelites.result import Result
@@ -58,8 +58,8 @@ class Compiled:
         self.seeds = seeds
         self.core = job.settings.bind(job.problem, job.batch_size)
         self.evaluate = TracedFitness(job.fitness, self.core.behaviour_dim)
-        self.evaluate.check(self.core)
-        self.keys = jnp.stack([jax.random.key(seed, impl="threefry2x32") for seed in seeds])
+        self.evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
+        self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states = _init(self.core, self.keys)
         self.target = None if job.target is None else jnp.asarray(job.target)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import metrics
+from taskelites import draws, metrics
 from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
 from taskelites.errors import FitnessError, whole_number
 from taskelites.evaluation import HostEvaluator
@@ -100,7 +100,7 @@ class Optimizer:
         self._asked: Candidates | None = None
         with host_precision():
             self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1))
-            key = jax.random.key(self._seed, impl="threefry2x32")
+            key = jax.random.key(self._seed, impl=draws.IMPLEMENTATION)
             self._adopting = initial is not None
             if initial is not None:
                 self._state = _init(self._core, key)

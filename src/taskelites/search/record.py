@@ -44,7 +44,7 @@ def _report(core: Core, states: Any) -> Any:
 
 def snapshots(core: Core, states: Any) -> list[Snapshot]:
     """Snapshots of states that stand side by side, along the first axis of each array."""
-    whole = jax.tree.map(np.array, _report(core, states))
+    whole = jax.tree.map(np.asarray, _report(core, states))
     return [Snapshot(*jax.tree.map(itemgetter(i), whole)) for i in range(len(whole[0].told))]
 
 
@@ -102,8 +102,8 @@ def make_result(
         fitness=np.where(found, archive.fitness, np.nan),
         tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=snapshot.tasks),
         evaluations=int(archive.told),
-        task_evaluations=np.asarray(archive.evaluations),
-        last_improved=np.asarray(archive.last_improved),
+        task_evaluations=np.array(archive.evaluations),
+        last_improved=np.array(archive.last_improved),
         failed=int(archive.failed),
         infeasible=int(archive.infeasible),
         history={} if recorder is None else recorder.history(),

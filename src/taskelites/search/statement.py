@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -64,7 +63,7 @@ class Initial:
         tasks = problem.finite_tasks("initial=")
         niches = self.niches
         if niches is None:
-            words = draws.words(jax.random.fold_in(key, 2**31 - 1), (len(self.solutions),))
+            words = draws.words(draws.fold_in(key, 2**31 - 1), (len(self.solutions),))
             niches = np.asarray(uniform_integers(words, jnp.uint32(len(tasks))))
         descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
         return Candidates(
