@@ -139,9 +139,8 @@ def part_draws() -> None:
         runs[name]()
     times = alternating(runs)
     each = {name: 1e6 * value / steps for name, value in times.items()}
-    print(
-        f"draws: jax.random {each['jax']:.1f} us a batch, ours {each['ours']:.1f} us, ratio {each['jax'] / each['ours']:.1f}"
-    )
+    ratio = each["jax"] / each["ours"]
+    print(f"draws: jax.random {each['jax']:.1f} us a batch, ours {each['ours']:.1f} us, ratio {ratio:.1f}")
 
 
 def part_host() -> None:

@@ -13,7 +13,7 @@ from taskelites.algorithms import Candidates, Core
 from taskelites.evaluation import TracedFitness
 from taskelites.result import Result
 from taskelites.runs import Interruption
-from taskelites.search.record import Recorder, about_run, logged_points, make_result, snapshots
+from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
 from taskelites.search.statement import Job
 
 
@@ -61,23 +61,24 @@ class Compiled:
         self.evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states = _init(self.core, self.keys)
+        self.shown = self.states
         self.target = None if job.target is None else jnp.asarray(job.target)
 
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
         """Until the budget is spent, all have their target, or Ctrl-C."""
         rows = self.core.rows
         done = self._adopt_initial()
-        self.found = snapshots(self.core, self.states)
         for point in logged_points(self.job, rows):
             steps, cut = divmod(point - done, rows)
             self.states = self._advanced(steps, rows)
             done += steps * rows
             # Where the budget ends within a step, its other rows stay pending: `states` remains at its beginning.
-            self.found = snapshots(self.core, self._advanced(1, cut) if cut else self.states)
-            for recorder, snapshot in zip(recorders, self.found, strict=True):
-                recorder.log(snapshot)
-            told = [int(snapshot.archive.told) for snapshot in self.found]
-            show(max(told), lambda: np.concatenate([snapshot.archive.fitness for snapshot in self.found]))
+            self.shown = self._advanced(1, cut) if cut else self.states
+            now = measures(self.core, self.shown)
+            for recorder, its_own in zip(recorders, now, strict=True):
+                recorder.log(its_own)
+            told = [int(its_own.told) for its_own in now]
+            show(max(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
             if interruption.noted or all(count < point for count in told):
                 break
 
@@ -102,10 +103,10 @@ class Compiled:
         bits = jnp.zeros(()).dtype.itemsize * 8
         return [
             make_result(
-                snapshot,
+                found,
                 job.problem,
                 about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job),
                 recorder=recorder,
             )
-            for seed, snapshot, recorder in zip(self.seeds, self.found, recorders, strict=True)
+            for seed, found, recorder in zip(self.seeds, elites(self.core, self.shown), recorders, strict=True)
         ]

@@ -4,7 +4,7 @@ A step that the budget cuts is asked whole; its first rows are told and the othe
 is a preview, told to a copy of the state, so that going on later gives what a longer run would have given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from taskelites.evaluation import HostEvaluator
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.runs import Interruption
-from taskelites.search.record import Recorder, Snapshot, about_run, logged_points, make_result, snapshots
+from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
 from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
 from taskelites.tasks import Tasks
 
@@ -192,14 +192,15 @@ class Optimizer:
         with host_precision():
             return self._step(jax.tree.map(jnp.copy, self._state))[0]
 
-    def _snapshot(self) -> Snapshot:
+    def _look(self, at: Callable[[Core, Any], list[Any]]) -> Any:
+        """`measures` or `elites` of the state."""
         with host_precision():
-            return snapshots(self._core, jax.tree.map(lambda leaf: leaf[None], self._state_now()))[0]
+            return at(self._core, jax.tree.map(lambda leaf: leaf[None], self._state_now()))[0]
 
     def result(self) -> Result:
         """What was found so far."""
         about = about_run(self._settings, self._problem, self._core, seed=self._seed, call="ask/tell", bits=64)
-        return make_result(self._snapshot(), self._problem, about)
+        return make_result(self._look(elites), self._problem, about)
 
 
 def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -235,12 +236,12 @@ class Hosted:
             optimizer._accept(found.fitness, found.behaviour)
             error = found.error
             if optimizer.evaluations >= point:
-                recorders[0].log(optimizer._snapshot())
+                recorders[0].log(optimizer._look(measures))
                 point = next(points, job.evaluations)
-            show(optimizer.evaluations, lambda: optimizer._snapshot().archive.fitness)
+            show(optimizer.evaluations, lambda: optimizer._look(measures).fitness)
             if job.target is not None and self._reached():
                 break
-        recorders[0].log(optimizer._snapshot())
+        recorders[0].log(optimizer._look(measures))
         return error
 
     def _reached(self) -> bool:
@@ -254,4 +255,4 @@ class Hosted:
         about = about_run(
             job.settings, job.problem, optimizer._core, seed=optimizer._seed, call=job.call, bits=64, job=job
         )
-        return [make_result(optimizer._snapshot(), job.problem, about, recorder=recorders[0])]
+        return [make_result(optimizer._look(elites), job.problem, about, recorder=recorders[0])]

@@ -13,8 +13,7 @@ import numpy as np
 from jax import Array
 
 from taskelites import metrics
-from taskelites.algorithms import Core
-from taskelites.archive import Archive
+from taskelites.algorithms import Core, Elites
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.search.statement import Job
@@ -23,29 +22,52 @@ from taskelites.tasks import Tasks
 _LOGGED_POINTS = 200
 
 
-class Snapshot(NamedTuple):
-    """What a state tells of itself, as NumPy arrays.
+class Measures(NamedTuple):
+    """What the history wants to know of a state, as NumPy arrays.
 
     Attributes:
-        archive: one niche a task.
-        tasks: their descriptors, where the algorithm chose them itself; else None.
+        fitness: `(n,)`, of each task.
+        told: how many results were told.
+        failed: how many of them failed.
+        infeasible: how many were infeasible.
         diagnostics: the algorithm's own numbers.
     """
 
-    archive: Archive
-    tasks: Any
+    fitness: Any
+    told: Any
+    failed: Any
+    infeasible: Any
     diagnostics: dict[str, Any]
 
 
 @jax.jit
-def _report(core: Core, states: Any) -> Any:
-    return jax.vmap(lambda state: (*core.elites(state), core.diagnostics(state)))(states)
+def _measure(core: Core, states: Any) -> Measures:
+    def one(state: Any) -> Measures:
+        archive = core.elites(state).archive
+        return Measures(archive.fitness, archive.told, archive.failed, archive.infeasible, core.diagnostics(state))
+
+    return jax.vmap(one)(states)
 
 
-def snapshots(core: Core, states: Any) -> list[Snapshot]:
-    """Snapshots of states that stand side by side, along the first axis of each array."""
-    whole = jax.tree.map(np.asarray, _report(core, states))
-    return [Snapshot(*jax.tree.map(itemgetter(i), whole)) for i in range(len(whole[0].told))]
+@jax.jit
+def _elites(core: Core, states: Any) -> Elites:
+    return jax.vmap(core.elites)(states)
+
+
+def _fetch(whole: Any, number: int) -> list[Any]:
+    """What stands side by side along the first axis of each array, one by one, on the host."""
+    fetched = jax.device_get(whole)
+    return [jax.tree.map(itemgetter(i), fetched) for i in range(number)]
+
+
+def measures(core: Core, states: Any) -> list[Measures]:
+    """The measures of states that stand side by side."""
+    return _fetch(_measure(core, states), len(states.archive.told))
+
+
+def elites(core: Core, states: Any) -> list[Elites]:
+    """The elites of states that stand side by side."""
+    return _fetch(_elites(core, states), len(states.archive.told))
 
 
 def logged_points(job: Job, rows: int) -> list[int]:
@@ -68,19 +90,17 @@ class Recorder:
     begin: float = field(default_factory=time.monotonic)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def log(self, snapshot: Snapshot) -> None:
+    def log(self, now: Measures) -> None:
         """Add a row, unless nothing was told since the last one."""
-        archive = snapshot.archive
-        evaluations = int(archive.told)
+        evaluations = int(now.told)
         if self.rows and self.rows[-1]["evaluations"] == evaluations:
             return
-        fitness = np.asarray(archive.fitness)
         row: dict[str, Any] = {"evaluations": evaluations, "seconds": time.monotonic() - self.begin}
-        row |= metrics.summary(fitness)
+        row |= metrics.summary(now.fitness)
         if self.job.worst is not None:
-            row["mean_all"] = metrics.mean_all(fitness, self.job.worst)
-        row |= {"failed": int(archive.failed), "infeasible": int(archive.infeasible)}
-        row |= {name: np.asarray(value).item() for name, value in snapshot.diagnostics.items()}
+            row["mean_all"] = metrics.mean_all(now.fitness, self.job.worst)
+        row |= {"failed": int(now.failed), "infeasible": int(now.infeasible)}
+        row |= {name: value.item() for name, value in now.diagnostics.items()}
         self.rows.append(row)
         if self.callback is not None:
             self.callback({"replicate": self.replicate, **row})
@@ -91,16 +111,16 @@ class Recorder:
 
 
 def make_result(
-    snapshot: Snapshot, problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
+    found: Elites, problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
 ) -> Result:
     """What a run found."""
-    archive = snapshot.archive
-    found = np.isfinite(archive.fitness)
+    archive, chosen = found
+    solved = np.isfinite(archive.fitness)
     job = None if recorder is None else recorder.job
     return Result(
-        solutions=np.where(found[:, None], archive.solutions, np.nan),
-        fitness=np.where(found, archive.fitness, np.nan),
-        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=snapshot.tasks),
+        solutions=np.where(solved[:, None], archive.solutions, np.nan),
+        fitness=np.where(solved, archive.fitness, np.nan),
+        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=chosen),
         evaluations=int(archive.told),
         task_evaluations=np.array(archive.evaluations),
         last_improved=np.array(archive.last_improved),
