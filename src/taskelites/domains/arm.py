@@ -194,9 +194,11 @@ def _outer_bound(
         along = length * np.cos(heading - direction[:, None]).mean(axis=1)
         return np.asarray(target[0] * np.cos(direction) + target[1] * np.sin(direction) - along)
 
-    grid = np.linspace(-np.pi, np.pi, 721)
-    best = grid[np.argmax(np.stack([bound(np.full(len(limit), direction)) for direction in grid]), axis=0)]
-    step = grid[1] - grid[0]
+    best, height = np.zeros(len(limit)), np.full(len(limit), -np.inf)
+    grid, step = np.linspace(-np.pi, np.pi, 361, retstep=True)
+    for direction in grid:
+        here = bound(np.full(len(limit), direction))
+        best, height = np.where(here > height, direction, best), np.maximum(here, height)
     return _golden(bound, best - step, best + step)
 
 

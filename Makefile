@@ -1,0 +1,41 @@
+# Everything runs in a virtual environment of its own, made on first use; after that, no network is needed.
+PYTHON ?= python3
+VENV ?= .venv
+READY := $(VENV)/.ready
+
+.PHONY: run test test-slow lint format benchmark clean
+
+run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
+	$(VENV)/bin/taskelites run arm --evaluations 1e6
+
+test: $(READY)  ## the tests, the doctests, the README's and the docs' code
+	$(VENV)/bin/python -m pytest
+
+test-slow: $(READY)  ## what takes minutes: statistics over many seeds
+	$(VENV)/bin/python -m pytest -m slow
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+benchmark: $(READY)  ## the figures of docs/performance.md
+	$(VENV)/bin/python benchmarks/speed.py
+	$(VENV)/bin/python benchmarks/memory.py
+	$(VENV)/bin/python benchmarks/quality.py
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "taskelites needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) lacks venv; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
