@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from taskelites.errors import finite_array, whole_number
 from taskelites.problem import Domain
@@ -96,10 +96,18 @@ class ArmFitness:
     def __call__(self, solution: Array, task: Array) -> Array:
         """The fitness, a scalar."""
         dim = solution.shape[0]
-        heading = jnp.cumsum((solution - 0.5) * task[0] * (2 * np.pi / dim))
+        turns = (solution - 0.5) * (task[0] * (2 * np.pi / dim))
+
+        def add_link(tip: tuple[Array, Array, Array], turn: Array) -> tuple[tuple[Array, Array, Array], None]:
+            heading, x, y = tip
+            heading = heading + turn
+            return (heading, x + jnp.cos(heading), y + jnp.sin(heading)), None
+
+        zero = jnp.zeros((), solution.dtype)
+        # Link by link, unrolled: half the time of sums over rows of a few numbers.
+        (_, x, y), _ = lax.scan(add_link, (zero, zero, zero), turns, unroll=min(dim, 32))
         length = task[1] / dim
-        x = length * jnp.sum(jnp.cos(heading)) - self.target[0]
-        y = length * jnp.sum(jnp.sin(heading)) - self.target[1]
+        x, y = length * x - self.target[0], length * y - self.target[1]
         return -jnp.sqrt(x * x + y * y)
 
 

@@ -13,15 +13,27 @@ from taskelites.algorithms import Candidates, Core
 from taskelites.evaluation import TracedFitness
 from taskelites.result import Result
 from taskelites.runs import Interruption
-from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
+from taskelites.search.record import (
+    Measures,
+    Recorder,
+    about_run,
+    elites,
+    logged_points,
+    make_result,
+    measure,
+    one_by_one,
+)
 from taskelites.search.statement import Job
 
 
 @partial(jax.jit, static_argnames="evaluate")
 def _advance(
     core: Core, evaluate: TracedFitness, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
-) -> Any:
-    """So many steps of all replicates, `rows_told` rows of each told; a replicate that has its target stands still."""
+) -> tuple[Any, Measures]:
+    """So many steps of all replicates, `rows_told` rows of each told; a replicate that has its target stands still.
+
+    Returns the states and their measures: one dispatch for both, since each costs as much as some twenty steps.
+    """
 
     def step(state: Any) -> Any:
         candidates, state = core.ask(state)
@@ -37,7 +49,8 @@ def _advance(
         start = (jnp.int32(0), state)
         return lax.while_loop(lambda carry: goes_on(*carry), lambda carry: (carry[0] + 1, step(carry[1])), start)[1]
 
-    return jax.vmap(run)(states)
+    states = jax.vmap(run)(states)
+    return states, measure(core, states)
 
 
 @partial(jax.jit, static_argnames="evaluate")
@@ -70,11 +83,12 @@ class Compiled:
         done = self._adopt_initial()
         for point in logged_points(self.job, rows):
             steps, cut = divmod(point - done, rows)
-            self.states = self._advanced(steps, rows)
+            self.states, found = self._advanced(steps, rows)
+            self.shown = self.states
             done += steps * rows
-            # Where the budget ends within a step, its other rows stay pending: `states` remains at its beginning.
-            self.shown = self._advanced(1, cut) if cut else self.states
-            now = measures(self.core, self.shown)
+            if cut:  # the budget ends within a step, whose other rows stay pending: `states` remains at its beginning
+                self.shown, found = self._advanced(1, cut)
+            now = one_by_one(found)
             for recorder, its_own in zip(recorders, now, strict=True):
                 recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
@@ -92,9 +106,7 @@ class Compiled:
         self.states = _adopt(self.core, self.evaluate, self.states, together, done)
         return done
 
-    def _advanced(self, steps: int, rows_told: int) -> Any:
-        if steps == 0:
-            return self.states
+    def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
         return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)
 
     def results(self, recorders: list[Recorder]) -> list[Result]:

@@ -40,8 +40,9 @@ class Measures(NamedTuple):
     diagnostics: dict[str, Any]
 
 
-@jax.jit
-def _measure(core: Core, states: Any) -> Measures:
+def measure(core: Core, states: Any) -> Measures:
+    """The measures of states that stand side by side, still on the device."""
+
     def one(state: Any) -> Measures:
         archive = core.elites(state).archive
         return Measures(archive.fitness, archive.told, archive.failed, archive.infeasible, core.diagnostics(state))
@@ -49,25 +50,28 @@ def _measure(core: Core, states: Any) -> Measures:
     return jax.vmap(one)(states)
 
 
+_measure = jax.jit(measure)
+
+
 @jax.jit
 def _elites(core: Core, states: Any) -> Elites:
     return jax.vmap(core.elites)(states)
 
 
-def _fetch(whole: Any, number: int) -> list[Any]:
+def one_by_one(whole: Any) -> list[Any]:
     """What stands side by side along the first axis of each array, one by one, on the host."""
     fetched = jax.device_get(whole)
-    return [jax.tree.map(itemgetter(i), fetched) for i in range(number)]
+    return [jax.tree.map(itemgetter(i), fetched) for i in range(len(jax.tree.leaves(fetched)[0]))]
 
 
 def measures(core: Core, states: Any) -> list[Measures]:
     """The measures of states that stand side by side."""
-    return _fetch(_measure(core, states), len(states.archive.told))
+    return one_by_one(_measure(core, states))
 
 
 def elites(core: Core, states: Any) -> list[Elites]:
     """The elites of states that stand side by side."""
-    return _fetch(_elites(core, states), len(states.archive.told))
+    return one_by_one(_elites(core, states))
 
 
 def logged_points(job: Job, rows: int) -> list[int]:
