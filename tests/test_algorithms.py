@@ -176,8 +176,7 @@ def test_the_budget_is_met_exactly(name, call, budget):
 
     def batch(solutions, tasks):
         calls.extend([1] * len(solutions))
-        values = sphere(solutions, tasks)
-        return (values, solutions[:, :1]) if settings.name == "toy-four-behaviours" else values
+        return toy_batch(settings)(solutions, tasks)
 
     functions = {"each": each, "batch": batch, "jax": fitness}
     result = te.solve(
@@ -215,6 +214,27 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
     assert np.array_equal(cut.solutions, whole.solutions, equal_nan=True)
     assert np.array_equal(cut.fitness, whole.fitness, equal_nan=True)
     assert np.array_equal(cut.last_improved, whole.last_improved)
+
+
+@pytest.mark.parametrize("call", ["batch", "jax"])
+@pytest.mark.parametrize("name", CASES)
+def test_targets_and_known_solutions_work(name, call):
+    settings, problem, fitness = CASES[name]
+    function = fitness if call == "jax" else toy_batch(settings)
+    options = {"bounds": problem.bounds, "call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16}
+    result = te.solve(function, problem.tasks, target=-2.0, **options)
+    assert result.evaluations < 5000
+    if problem is LIST:
+        known = te.solve(function, problem.tasks, initial=([[0.5, 0.5]], [20]), **options | {"evaluations": 1})
+        assert np.flatnonzero(known.solved).tolist() == [20]
+
+
+def toy_batch(settings):
+    def batch(solutions, tasks):
+        values = sphere(solutions, tasks)
+        return (values, solutions[:, :1]) if settings.name == "toy-four-behaviours" else values
+
+    return batch
 
 
 def test_rows_of_many_row_algorithms_are_cut_candidate_by_candidate():

@@ -37,6 +37,9 @@ nothing = 3
 def not_a_domain():
     return 3
 
+def raises():
+    raise KeyError("lost")
+
 def broken():
     def fitness(x, t):
         return 1 / 0
@@ -47,6 +50,7 @@ def broken():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(DOMAIN)
+    (tmp_path / "bad.py").write_text("undefined")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
@@ -90,11 +94,23 @@ def test_an_existing_folder_is_never_written_to(folder, capsys):
 
 def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
     (folder / "own.csv").write_text("load\n" + "\n".join(str(i / 300) for i in range(300)))
-    arguments = ("--set", "tournament=[1,5]", "--set", "variation=sbx", "--set", "offset=0.25", "--tasks", "own.csv")
+    arguments = (
+        "--set",
+        "tournament=[1,5]",
+        "--set",
+        "variation=sbx",
+        "--set",
+        "offset=0.25",
+        "--tasks",
+        "own.csv",
+        "--set",
+        "replacement=false",
+    )
     assert run("run", "mine:make", "--evaluations", 500, "--dim", 3, "--out", "out", "--quiet", *arguments) == 0
     result = te.load("out")
     assert result.settings["algorithm"]["tournament"] == [1, 5]
     assert result.settings["algorithm"]["variation"] == {"type": "SBX", "eta": 10.0}
+    assert result.settings["algorithm"]["replacement"] is False
     assert result.solutions.shape == (300, 3)
     assert result.tasks.names == ("load",)
 
@@ -125,8 +141,11 @@ def test_list_has_a_line_each(capsys):
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
         (["arm", "--tasks", "none.csv"], "there is no task file 'none.csv'"),
         (["arm", "--evaluations", "0"], "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+        (["arm", "--set", "replacement=maybe"], "replacement must be True or False, not 'maybe'"),
+        (["bad:domain"], "module 'bad' can't be imported: NameError: name 'undefined' is not defined"),
+        (["mine:raises"], "mine:raises raised KeyError: 'lost'"),
         (["nowhere:domain"], "there is no module 'nowhere' here or among the installed ones"),
-        (["mine:redy"], "the name after mine: must be one of 'broken', 'make', 'not_a_domain', 'nothing', 'np', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
+        (["mine:redy"], "the name after mine: must be one of 'broken', 'make', 'not_a_domain', 'nothing', 'np', 'raises', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
         (["mine:nothing"], "mine:nothing must be a domain (te.Domain) or a function that makes one, not int"),
         (["mine:not_a_domain"], "mine:not_a_domain must make a domain (te.Domain), but it made int"),
         (["mine:ready", "--dim", "3"], "mine:ready is a finished domain and takes no dim; make it a function of them"),
@@ -141,7 +160,7 @@ def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
 def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
     assert run("run", "mine:broken") == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 23; ")
+    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 26; ")
     assert run("run", "mine:broken", "--traceback") == 2
     assert "Traceback" in capsys.readouterr().err
 

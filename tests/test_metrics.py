@@ -45,4 +45,6 @@ def test_reached(xp):
     assert metrics.reached(fitness, tried, 1.0, 0.6)
     assert metrics.reached(fitness, tried, xp.array([1.0, 2.0, 99.0, 0.0]), 1.0)
     assert not metrics.reached(fitness, xp.array([1, 1, 0, 1]), 0.0, 1.0)
+    hundred = xp.where(xp.arange(100) < 7, 1.0, 0.0)
+    assert metrics.reached(hundred, xp.ones(100), 1.0, 0.07)  # 0.07 * 100 is a little more than 7
     assert not metrics.reached(xp.full(4, -xp.inf), tried, 0.0, 1.0)

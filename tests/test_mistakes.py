@@ -157,7 +157,7 @@ MISTAKES = [
         lambda: solve(evaluations=10**10),
         "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 10000000000",
     ),
-    (lambda: solve(batch_size=0), "batch_size must be a whole number of at least 1, not 0"),
+    (lambda: solve(batch_size=0), "batch_size must be a whole number of at least 1 and at most 16,777,216, not 0"),
     (lambda: solve(seed=-1), "seed must be a whole number of at least 0 and at most 4,294,967,295, not -1"),
     (lambda: solve(seed=None), "seed must be a whole number of at least 0 and at most 4,294,967,295, not None"),
     (lambda: solve(replicates=0), "replicates must be a whole number of at least 1, not 0"),
@@ -259,6 +259,29 @@ MISTAKES = [
         "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]",
     ),
     (lambda: te.domain("arm", tasks=10, target=(1, 2, 3)), "target must be a point (x, y), not (1, 2, 3)"),
+    (
+        lambda: te.solve("arm", evaluations=9),
+        "fitness must be a function or a domain, not 'arm'; did you mean te.domain('arm')?",
+    ),
+    (lambda: solve(target="high"), "target must be one number, or one for each task, not 'high'"),
+    (lambda: te.MultiTaskMapElites(replacement="no"), "replacement must be True or False, not 'no'"),
+    (
+        lambda: te.MultiTaskMapElites(variation=te.IsoLine(sigma1=float("nan"))),
+        "sigma1 of IsoLine must be a finite number, not nan",
+    ),
+    (
+        lambda: te.MultiTaskMapElites(random_start=1.0),
+        "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, not 1.0",
+    ),
+    (lambda: te.Tasks({1, 2}), "tasks must be in an order that does not change, but a set has none; give a list"),
+    (
+        lambda: te.Tasks(TASKS, names=["fitness"]),
+        "names must differ from each other and from task_id, fitness, evaluations, last_improved, but 'fitness' does not",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: x[0] * 1j, call="jax"),
+        "fitness must return a real number, but it returned a complex one",
+    ),
     # ask and tell
     (ask_twice, "tell() the 64 candidates of the last ask() before you ask() for more"),
     (tell_twice, "candidates must be those of the last ask(), each told once"),

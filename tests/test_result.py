@@ -81,6 +81,30 @@ def test_a_newer_format_asks_for_an_upgrade(result, tmp_path):
         te.load(tmp_path / "short.npz")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fitness": np.zeros((225, 2))},
+        {"fitness": np.full(225, "x")},
+        {"solutions": np.zeros(225)},
+        {"optimum": np.zeros(3)},
+        {"last_improved": np.zeros(225)},
+    ],
+)
+def test_wrong_arrays_are_refused(result, change, tmp_path):
+    arrays, about = result._contents()
+    np.savez(tmp_path / "odd.npz", about=np.array(json.dumps(about)), **arrays | change)
+    with pytest.raises(ValueError, match=r"odd.npz' is damaged: its "):
+        te.load(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize("about", ['{"format": "taskelites-result", "version": Infinity}', "[" * 100_000, "[]", "3"])
+def test_wrong_descriptions_are_refused(about, tmp_path):
+    np.savez(tmp_path / "odd.npz", about=np.array(about))
+    with pytest.raises(ValueError, match=r"odd.npz' is damaged or no taskelites result"):
+        te.load(tmp_path / "odd.npz")
+
+
 def test_a_full_disk_leaves_the_old_file(result, tmp_path, monkeypatch):
     path = result.save(tmp_path / "a.npz")
     before = path.read_bytes()

@@ -398,3 +398,93 @@ def test_progress_shows_lines_where_there_is_no_terminal(capsys):
     assert lines[-1].endswith("00:00 left")
     run()
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_jax_fitness_reads_may_change_between_runs():
+    """A function is compiled anew for each run, since nothing tells what it reads."""
+    level = [1.0]
+
+    def fitness(solution, task):
+        return level[0] + 0.0 * solution[0]
+
+    first = te.solve(fitness, TASKS, bounds=(0, 1), dim=1, call="jax", evaluations=64)
+    level[0] = 5.0
+    second = te.solve(fitness, TASKS, bounds=(0, 1), dim=1, call="jax", evaluations=64)
+    assert np.nanmax(first.fitness) == 1.0
+    assert np.nanmax(second.fitness) == 5.0
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("mine"), SystemExit(3)])
+def test_whatever_stops_a_run_takes_along_what_was_found(problem, tmp_path):
+    def stops(row):
+        if row["evaluations"] > 500:
+            raise problem
+
+    with pytest.raises(type(problem)) as caught:
+        run(callback=stops, out=tmp_path / "run")
+    assert caught.value.result.evaluations > 500
+    assert te.load(tmp_path / "run").evaluations == caught.value.result.evaluations
+
+
+def test_finished_replicates_are_not_lost_with_the_one_that_failed(tmp_path):
+    counted = []
+
+    def third_fails(solutions, tasks):
+        counted.append(1)
+        if len(counted) > 20:
+            raise RuntimeError("out of luck")
+        return exact_batch(solutions, tasks)
+
+    with pytest.raises(te.FitnessError) as caught:
+        te.solve(third_fails, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=512, replicates=5, seed=4,
+                 out=tmp_path / "several")  # fmt: skip
+    assert [result.evaluations for result in caught.value.result] == [512, 512, 256]
+    assert te.load(tmp_path / "several" / "replicate-1").settings["seed"] == 5
+    with pytest.raises(FileNotFoundError, match=r"there are some in its folders 'replicate-0' to 'replicate-2'"):
+        te.load(tmp_path / "several")
+
+
+def test_a_disk_that_fails_at_the_end_does_not_take_the_result(tmp_path, monkeypatch):
+    from taskelites.runs import RunFolder
+
+    def full(self, result):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        run(out=tmp_path / "run")
+    assert caught.value.result.evaluations == 2000
+
+
+def test_solutions_in_32_bits_stay_within_bounds_that_are_not_32_bit_numbers():
+    bounds = [(0.1, 0.3), (-0.7, 0.1)]
+    result = te.solve(lambda x, t: x[0] - x[1], TASKS, bounds=bounds, call="jax", evaluations=5000)
+    solutions = result.solutions[result.solved].astype(np.float64)
+    assert (solutions >= [0.1, -0.7]).all()
+    assert (solutions <= [0.3, 0.1]).all()
+    again = te.solve(lambda x, t: x[0] - x[1], TASKS, bounds=bounds, call="jax", evaluations=100, initial=solutions)
+    assert again.evaluations == 100
+
+
+def test_an_error_inside_a_compiled_run_is_a_fitness_error():
+    import jax
+
+    def host(solution):
+        raise ValueError("no such thing")
+
+    def fitness(solution, task):
+        return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), solution, vmap_method="sequential")
+
+    with pytest.raises(te.FitnessError, match="fitness failed inside the compiled run: ") as caught:
+        te.solve(fitness, TASKS, bounds=(0, 1), dim=1, call="jax", evaluations=64)
+    assert caught.value.result.evaluations == 0
+
+
+def test_settings_that_are_no_dataclass_lose_nothing():
+    class Plain:
+        name = "plain"
+
+        def bind(self, problem, batch_size=64):
+            return te.MultiTaskMapElites().bind(problem, batch_size)
+
+    assert run(algorithm=Plain()).settings["algorithm"]["name"] == "plain"

@@ -148,3 +148,20 @@ def test_tables_are_refused_where_they_do_not_fit(monkeypatch):
     with pytest.raises(ValueError, match=r"replacement=False needs the table of all neighbours"):
         tournament(te.Tasks(descriptors=POINTS), (5,), replacement=False)
     assert selection.tournament(te.Tasks(descriptors=POINTS), (1,)).positions is None
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_playing_keeps_its_precision_far_from_the_origin(offset, monkeypatch):
+    monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 10)
+    points = np.random.default_rng(1).random((2000, 2))
+    choose = tournament(te.Tasks(descriptors=points + offset), (500,))
+    parents = jnp.arange(2000)
+    chosen = np.asarray(choose(jax.random.key(0), parents, jnp.int32(0)))
+    distance = np.linalg.norm(points[chosen] - points, axis=1)
+    assert distance.mean() < 0.03
+
+
+def test_playing_a_huge_tournament_ends(monkeypatch):
+    monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 10)
+    choose = tournament(te.Tasks(descriptors=POINTS), (2**31 - 1,))
+    assert np.array_equal(choose(jax.random.key(0), jnp.arange(N), jnp.int32(0)), np.arange(N))

@@ -34,6 +34,12 @@ def _area(polygon):
     return 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
 
 
+def test_cells_fill_the_frame_far_from_the_origin_and_at_any_scale():
+    points = np.random.default_rng(0).random((100, 2)) * [1.0, 1e9] + [1e6, 0.0]
+    width, height = np.ptp([show.maps._frame(points)], axis=1)[0]
+    assert sum(_area(cell - points.mean(axis=0)) for cell in show.maps._cells(points)) == pytest.approx(width * height)
+
+
 def test_axes_limits_and_values_are_taken(result):
     _, axes = plt.subplots()
     gap = result.optimum - result.fitness

@@ -97,6 +97,22 @@ def test_files(tmp_path):
     assert named.descriptors.tolist() == points.tolist()
 
 
+def test_a_typo_in_the_first_line_is_no_header(tmp_path):
+    (tmp_path / "typo.csv").write_text("0.5,x\n2.0,-3.0\n")
+    with pytest.raises(ValueError, match=r"typo.csv', line 1: expected 2 numbers, not '0.5,x'"):
+        te.tasks.read(tmp_path / "typo.csv")
+    (tmp_path / "latin.csv").write_bytes(b"a,\xe9\n1,2\n")
+    with pytest.raises(ValueError, match=r"latin.csv' is not a readable .csv file: 'utf-8' codec"):
+        te.tasks.read(tmp_path / "latin.csv")
+
+
+def test_a_dataframe_is_an_array_of_descriptors():
+    import pandas as pd
+
+    frame = pd.DataFrame({"load": [0.1, 0.2], "speed": [1.0, 2.0]})
+    assert te.Tasks(frame).descriptors.tolist() == [[0.1, 1.0], [0.2, 2.0]]
+
+
 def test_the_digest_tells_sets_apart():
     points = np.random.default_rng(0).random((10, 2))
     assert te.Tasks(descriptors=points).digest == te.Tasks(descriptors=points.copy()).digest

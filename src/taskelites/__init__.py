@@ -7,7 +7,7 @@
 <Result: ... of 200 tasks solved, mean fitness -..., 1,000 evaluations>
 """
 
-from taskelites import tasks
+from taskelites import show, tasks
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
 from taskelites.domains import domain
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
@@ -38,6 +38,7 @@ __all__ = [
     "Tasks",
     "domain",
     "load",
+    "show",
     "solve",
     "tasks",
 ]

@@ -4,7 +4,6 @@ A niche is a task in every algorithm that keeps one elite a task. An empty niche
 can store, so nothing else needs to say that it is empty.
 """
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -135,7 +134,3 @@ def _insert_chunk(archive: Archive, solutions: Array, niches: Array, fitness: Ar
 
 def _count(flags: Array) -> Array:
     return jnp.sum(flags, dtype=jnp.int32)
-
-
-# `insert` as a program of its own, for callers outside of a compiled loop.
-insert_jit = jax.jit(insert)

@@ -163,17 +163,18 @@ def _pair(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"--set must be NAME=VALUE, not {text!r}")
+    name = name.strip().replace("-", "_")
     try:
-        return name.strip().replace("-", "_"), ast.literal_eval(value)
+        return name, ast.literal_eval({"true": "True", "false": "False"}.get(value.lower(), value))
     except (ValueError, SyntaxError):
-        return name.strip().replace("-", "_"), value  # a word, such as sbx
+        return name, value  # a word, such as sbx
 
 
 def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[str]) -> Any:
     """The domain that was named, made with what was said of it."""
     given = dict(extra)
     if options.tasks is not None:
-        given["tasks"] = options.tasks if Path(options.tasks).suffix else _tasks_number(options.tasks)
+        given["tasks"] = _number_or_file(options.tasks)
     if options.dim is not None:
         given["dim"] = options.dim
     name = options.domain
@@ -188,16 +189,23 @@ def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[st
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         for option in given:
             one_of("--set" if option in extra else "the option", option, {*accepted, *(settings if extra else ())})
-    domain = found(**given)
+    try:
+        domain = found(**given)
+    except (ValueError, TypeError, OSError):
+        raise  # these say what is wrong with an option
+    except Exception as error:
+        raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
     if not is_domain(domain):
         raise TypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
     return domain
 
 
-def _tasks_number(text: str) -> int:
+def _number_or_file(text: str) -> int | str:
     try:
         return _number(text)
     except argparse.ArgumentTypeError:
+        if Path(text).suffix:
+            return text
         raise ValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
 
 
@@ -208,10 +216,10 @@ def _own(name: str) -> Any:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise
-        raise ImportError(f"there is no module {module_name!r} here or among the installed ones") from None
+    except Exception as error:  # a module of the user's may raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name in (module_name, module_name.split(".")[0]):
+            raise ImportError(f"there is no module {module_name!r} here or among the installed ones") from None
+        raise ImportError(f"module {module_name!r} can't be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, attribute):
         public = [known for known in vars(module) if not known.startswith("_")]
         one_of(f"the name after {module_name}:", attribute, public)

@@ -26,7 +26,7 @@ def words(key: Array, shape: tuple[int, ...]) -> Array:
         >>> import jax
         >>> from taskelites import draws
         >>> draws.words(jax.random.key(0), (3,)).tolist()
-        [1797259609, 2579123966, 928981903]
+        [4146024105, 967050713, 2718843009]
     """
     number = math.prod(shape)
     half = (number + 1) // 2

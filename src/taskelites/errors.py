@@ -3,12 +3,9 @@
 import difflib
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from taskelites.result import Result
 
 
 class TaskWarning(UserWarning):
@@ -23,22 +20,20 @@ class FitnessError(RuntimeError):
     """The fitness function raised, or returned something that is no fitness.
 
     Attributes:
-        result: what the run had found before (None when it was not `solve` that called the fitness).
+        result: what the run had found before; a list, if replicates were asked for.
     """
 
-    result: "Result | None" = None
+    result: Any = None
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during `solve`.
 
     Attributes:
-        result: what the run had found before.
+        result: what the run had found before; a list, if replicates were asked for.
     """
 
-    def __init__(self, message: str, result: "Result | None") -> None:
-        super().__init__(message)
-        self.result = result
+    result: Any = None
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:

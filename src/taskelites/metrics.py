@@ -119,4 +119,4 @@ def reached(fitness: Any, evaluations: Any, target: Any, share: Any) -> Any:
     """
     has_elite = fitness > -np.inf
     good = has_elite & (fitness >= target)
-    return (evaluations > 0).all() & has_elite.any() & (good.sum() >= share * has_elite.sum())
+    return (evaluations > 0).all() & has_elite.any() & (good.sum() >= share * has_elite.sum() - 1e-6)

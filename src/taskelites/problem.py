@@ -1,7 +1,7 @@
 """A problem as its owner states it (`Domain`), and as the algorithms receive it (`Problem`)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class Domain:
         name: one word.
         fitness, call, tasks, bounds, dim: as for `te.solve`.
         draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
-        optimum: the best fitness of each task, `(n,)`, where it is known; or a function that computes it when asked.
+        optimum: the best fitness of each task, `(n,)`, where it is known; a function is called when it is needed.
         worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
 
     Example:
@@ -91,11 +91,24 @@ class Domain:
     dim: int | None = None
     call: str = "each"
     draw: Callable[..., Any] | None = None
-    optimum: Any = None
+    # A function is called when the attribute is first asked for: then only, the attribute exists (`__getattr__`).
+    optimum: Any = field(default_factory=lambda: None)
     worst: Any = None
 
     def __post_init__(self) -> None:
         check_fitness(self.fitness, self.call)
+        problem = Problem(self.tasks, self.bounds, self.dim)
+        object.__setattr__(self, "tasks", problem.tasks)
+        object.__setattr__(self, "dim", problem.dim)
+        if callable(self.optimum):
+            object.__setattr__(self, "_optimum", self.optimum)
+            object.__delattr__(self, "optimum")
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "optimum" or "_optimum" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        object.__setattr__(self, "optimum", self._optimum())
+        return self.optimum
 
 
 def is_domain(thing: Any) -> bool:
@@ -112,10 +125,12 @@ def check_fitness(fitness: Any, call: Any) -> None:
 
 def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
     """A number, or one a task, as an array `(n,)`."""
-    value = value() if callable(value) else value
     if value is None:
         return None
-    array = np.asarray(value, dtype=np.float64)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be one number, or one for each task, not {value!r}") from None
     number = len(tasks) if isinstance(tasks, Tasks) else 1
     if array.ndim == 0:
         array = np.full(number, float(array))

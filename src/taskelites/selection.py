@@ -62,10 +62,10 @@ def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarra
 
     Example:
         >>> from taskelites.selection import rank_limits
-        >>> (rank_limits(4, 1) / 2**32).round(3).tolist()
+        >>> (rank_limits(4, 1) / 2**32).round(2).tolist()
         [0.25, 0.5, 0.75]
-        >>> (rank_limits(4, 2) / 2**32).round(3).tolist()
-        [0.438, 0.75, 0.938]
+        >>> (rank_limits(4, 2) / 2**32).round(2).tolist()
+        [0.44, 0.75, 0.94]
     """
     rank = np.arange(1, tasks)
     if size == 1:  # in whole numbers, so that it is `uniform_integers` bit for bit
@@ -171,8 +171,13 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
                 "replacement=False needs the table of all neighbours, which does not fit for "
                 f"{len(tasks):,} tasks; leave replacement=True"
             )
+        # Among 64 draws a task, the own one is missing with a probability of e^-64: more change nothing.
         return Tournament(
-            sizes=sizes_array, limits=None, neighbours=None, positions=jnp.asarray(tasks.positions), tasks=len(tasks)
+            sizes=jnp.minimum(sizes_array, min(64 * len(tasks), 2**31 - _DRAWS)),
+            limits=None,
+            neighbours=None,
+            positions=jnp.asarray(_centred(tasks.positions)),
+            tasks=len(tasks),
         )
     limits = np.stack([rank_limits(len(tasks), size, replacement=replacement) for size in sizes])
     return Tournament(
@@ -182,3 +187,9 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
         positions=None,
         tasks=len(tasks),
     )
+
+
+def _centred(positions: np.ndarray) -> np.ndarray:
+    """Positions moved and scaled as a whole, so that 32 bits keep their differences wherever they lie."""
+    spread = np.ptp(positions, axis=0).max()
+    return (positions - positions.mean(axis=0)) / (spread if spread > 0 else 1.0)

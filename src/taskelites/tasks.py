@@ -25,6 +25,8 @@ TABLE_LIMIT = 10_000
 # A Python distance function is called once for each ordered pair: 25 million calls at this many tasks.
 DISTANCE_FUNCTION_LIMIT = 5_000
 
+# What a table of results has besides the descriptors.
+_OTHER_COLUMNS = ("task_id", "fitness", "evaluations", "last_improved")
 _FEW_TASKS = 200
 _RANGE_RATIO = 10.0
 
@@ -60,8 +62,10 @@ class Tasks:
         scale: str | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(objects, np.ndarray) and objects.dtype.kind in "fiu" and descriptors is None:
-            objects, descriptors = None, objects
+        if hasattr(objects, "__array__") and descriptors is None and np.asarray(objects).dtype.kind in "fiu":
+            objects, descriptors = None, np.asarray(objects)
+        if isinstance(objects, set | frozenset):
+            raise TypeError("tasks must be in an order that does not change, but a set has none; give a list")
         if isinstance(objects, str) or not (objects is None or isinstance(objects, Iterable)):
             raise TypeError(f"tasks must be an array of descriptors or a list of objects, not {type(objects).__name__}")
         self.objects = None if objects is None else tuple(objects)
@@ -108,6 +112,10 @@ class Tasks:
             return tuple(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
             raise ValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
+        taken = [name for name in names if list(names).count(name) > 1 or name in _OTHER_COLUMNS]
+        if taken:
+            others = ", ".join(_OTHER_COLUMNS)
+            raise ValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
         return tuple(map(str, names))
 
     def _checked_distance(self, distance: Any) -> Any:
@@ -186,7 +194,7 @@ class Tasks:
         if not self.fits_table:
             raise ValueError(f"the table of neighbours is made for at most {TABLE_LIMIT:,} tasks, not {len(self):,}")
         n = len(self)
-        order = _aligned((n, n), np.dtype(np.uint16 if n <= 2**16 else np.uint32))
+        order = _aligned((n, n), np.dtype(np.uint16))
 
         def fill(rows: range) -> None:
             distances = self._distances_from(rows)
@@ -209,8 +217,10 @@ class Tasks:
         if isinstance(self.distance, np.ndarray):
             return self.distance[rows.start : rows.stop].copy()
         if self.distance is None:
-            differences = self.positions[rows.start : rows.stop, None, :] - self.positions[None, :, :]
-            return np.asarray(np.square(differences).sum(axis=-1))
+            total = np.zeros((len(rows), len(self)))
+            for column in self.positions.T:
+                total += np.square(column[rows.start : rows.stop, None] - column[None, :])
+            return total
         tasks = self.objects if self.objects is not None else self.descriptors
         assert tasks is not None  # the constructor made sure that there is one of the two
         return np.array([[self._one_distance(tasks, a, b) for b in range(len(self))] for a in rows])
@@ -398,10 +408,13 @@ def read(path: str | PathLike[str], *, scale: str | None = None) -> Tasks:
 
 
 def _read_csv(path: Path) -> tuple[list[str] | None, list[list[float]]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{str(path)!r} is not a readable .csv file: {error}") from None
     names = None
-    if lines and not _all_numbers(lines[0][1]):
+    if lines and not any(_all_numbers([cell]) for cell in lines[0][1]):
         names = [cell.strip() for cell in lines.pop(0)[1]]
     if not lines:
         raise ValueError(f"{str(path)!r} holds no tasks")

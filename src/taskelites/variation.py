@@ -5,6 +5,8 @@ parents `(rows, dim)` and the box, it returns children `(rows, dim)` inside the 
 the box.
 """
 
+import math
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
 import jax.numpy as jnp
@@ -32,9 +34,9 @@ class IsoLine:
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from taskelites.variation import IsoLine
-        >>> parents = jnp.array([[0.2, 0.8]]), jnp.array([[0.6, 0.4]])
-        >>> IsoLine(sigma1=0.0, sigma2=0.0)(jax.random.key(0), *parents, 0.0, 1.0).round(2).tolist()
-        [[0.20000000298023224, 0.800000011920929]]
+        >>> parents = jnp.array([[0.25, 0.75]]), jnp.array([[0.5, 0.5]])
+        >>> IsoLine(sigma1=0.0, sigma2=0.0)(jax.random.key(0), *parents, 0.0, 1.0).tolist()
+        [[0.25, 0.75]]
     """
 
     sigma1: float = 0.01
@@ -154,4 +156,8 @@ def as_variation(variation: Any) -> Any:
         return OPERATORS[one_of("variation", variation, OPERATORS)]()
     if not callable(variation) or isinstance(variation, type):
         raise TypeError(f"variation must be a name or an operator such as te.IsoLine(), not {variation!r}")
+    for item in fields(variation) if is_dataclass(variation) else ():
+        value = getattr(variation, item.name)
+        if isinstance(value, str) or (isinstance(value, int | float) and not math.isfinite(value)):
+            raise ValueError(f"{item.name} of {type(variation).__name__} must be a finite number, not {value!r}")
     return variation

@@ -5,6 +5,7 @@
 constant inside of them. CONTRIBUTING.md shows how to write one.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -12,9 +13,23 @@ import numpy as np
 from jax import Array
 
 from taskelites import draws
-from taskelites.archive import Archive, insert
+from taskelites.archive import Archive
 from taskelites.problem import Problem
 from taskelites.pytree import record
+
+__all__ = [
+    "NOWHERE",
+    "Candidates",
+    "Core",
+    "Elites",
+    "Evaluation",
+    "Info",
+    "Settings",
+    "box_arrays",
+    "random_solutions",
+    "replace",
+    "task_rows",
+]
 
 # A niche that no archive has: what is sent there is not written and not counted.
 NOWHERE = np.int32(2**31 - 1)
@@ -29,12 +44,14 @@ class Candidates:
         niches: `(rows,)`, where each competes; a task's number in algorithms with one elite a task.
         tasks: `(rows, k)`, the descriptors that the fitness receives; None where tasks have no descriptors (the niche
             then says which object it receives).
+        numbers: `(rows,)`, the numbers of the tasks, where they are not the niches.
         origin: whatever the algorithm wants back with the results, one entry a row.
     """
 
     solutions: Any
     niches: Any
     tasks: Any = None
+    numbers: Any = None
     origin: Any = None
 
     def __len__(self) -> int:
@@ -47,17 +64,17 @@ class Evaluation:
 
     Attributes:
         fitness: `(rows,)`.
-        told: `(rows,)`, False for rows that were not evaluated (yet); those stand at the end.
+        told: `(rows,)`, False for rows that were not evaluated (yet), which stand at the end; None if all were.
         behaviour: `(rows, behaviour_dim)`, for algorithms that ask for it.
     """
 
     fitness: Array
-    told: Array
+    told: Array | None = None
     behaviour: Array | None = None
 
     def place(self, niches: Array) -> Array:
         """The niches, with rows that were not evaluated sent nowhere."""
-        return jnp.where(self.told, niches, NOWHERE)
+        return niches if self.told is None else jnp.where(self.told, niches, NOWHERE)
 
 
 @record
@@ -102,11 +119,8 @@ class Core:
         raise NotImplementedError
 
     def adopt(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
-        """Take in solutions that the user knew before the search."""
-        archive, _ = insert(
-            state.archive, candidates.solutions, evaluation.place(candidates.niches), evaluation.fitness
-        )
-        return replace(state, archive=archive)
+        """Take in solutions that the user knew before the search; `candidates` has no `origin`."""
+        return self.tell(state, candidates, evaluation)[0]
 
     def elites(self, state: Any) -> Elites:
         """The best solution of each task."""
@@ -130,10 +144,17 @@ class Settings(Protocol):
         """The algorithm on this problem, in the precision that JAX has now."""
 
 
-def replace(state: Any, **changes: Any) -> Any:
-    """A copy of a record with some fields changed (the leaves are shared, as JAX arrays never change)."""
-    fields = {name: getattr(state, name) for name in state.__dataclass_fields__}
-    return type(state)(**{**fields, **changes})
+def box_arrays(problem: Problem) -> tuple[Array, Array]:
+    """The bounds of a solution in the precision that JAX has now, rounded inwards where they must be rounded."""
+    lower, upper = jnp.asarray(problem.lower), jnp.asarray(problem.upper)
+    inside = (
+        np.nextafter(np.asarray(lower), np.inf, dtype=lower.dtype),
+        np.nextafter(np.asarray(upper), -np.inf, dtype=upper.dtype),
+    )
+    return (
+        jnp.where(np.asarray(lower, np.float64) < problem.lower, inside[0], lower),
+        jnp.where(np.asarray(upper, np.float64) > problem.upper, inside[1], upper),
+    )
 
 
 def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:

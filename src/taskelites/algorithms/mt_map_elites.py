@@ -24,10 +24,12 @@ from jax import Array
 from taskelites import archive as archives
 from taskelites import draws
 from taskelites.algorithms.interface import (
+    NOWHERE,
     Candidates,
     Core,
     Evaluation,
     Info,
+    box_arrays,
     random_solutions,
     replace,
     task_rows,
@@ -81,14 +83,17 @@ class MultiTaskMapElites:
             raise ValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
         object.__setattr__(self, "tournament", sizes)
         object.__setattr__(self, "variation", as_variation(self.variation))
-        if isinstance(self.random_start, float) and not self.random_start.is_integer():
+        if isinstance(self.random_start, float) and not (self.random_start > 1 and self.random_start.is_integer()):
             if not 0 < self.random_start < 1:
                 raise ValueError(
                     "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, "
                     f"not {self.random_start!r}"
                 )
         else:
-            object.__setattr__(self, "random_start", whole_number("random_start", self.random_start, least=1))
+            start = whole_number("random_start", self.random_start, least=1, most=2**31 - 1)
+            object.__setattr__(self, "random_start", start)
+        if not isinstance(self.replacement, bool):
+            raise TypeError(f"replacement must be True or False, not {self.replacement!r}")
         one_of("reward", self.reward, ["count", "rate"])
 
     @property
@@ -99,12 +104,13 @@ class MultiTaskMapElites:
     def bind(self, problem: Problem, batch_size: int = 64) -> "MultiTaskMapElitesCore":
         """The algorithm on this problem, in the precision that JAX has now."""
         tasks = problem.finite_tasks(self.name)
-        batch_size = whole_number("batch_size", batch_size, least=1)
+        batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         sizes: tuple[int, ...] = self.tournament if tasks.has_distance else (1,)  # type: ignore[assignment]
         start = self.random_start * len(tasks) if isinstance(self.random_start, float) else self.random_start
+        lower, upper = box_arrays(problem)
         return MultiTaskMapElitesCore(
-            lower=jnp.asarray(problem.lower),
-            upper=jnp.asarray(problem.upper),
+            lower=lower,
+            upper=upper,
             descriptors=None if tasks.descriptors is None else jnp.asarray(tasks.descriptors),
             tournament=tournament(tasks, sizes, replacement=self.replacement),
             variation=self.variation,
@@ -201,7 +207,7 @@ class MultiTaskMapElitesCore(Core):
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)  # 2.3
         made_with = candidates.origin[:, None] == jnp.arange(len(self.sizes))
-        made_with &= evaluation.told[:, None]
+        made_with &= (niches != NOWHERE)[:, None]
         after = replace(
             state,
             archive=archive,
@@ -209,6 +215,10 @@ class MultiTaskMapElitesCore(Core):
             successes=state.successes + jnp.sum(made_with & success[:, None], axis=0, dtype=jnp.int32),
         )
         return after, Info(success=success)
+
+    def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
+        """Insert them; no tournament made them, so none is rewarded."""
+        return self.tell(state, replace(candidates, origin=jnp.full(len(candidates), -1)), evaluation)[0]
 
     def diagnostics(self, state: State) -> dict[str, Array]:
         """How often each tournament size was tried, in candidates, and how often it succeeded."""

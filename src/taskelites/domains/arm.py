@@ -9,6 +9,7 @@ first link fixed and the last joint without effect.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import jax.numpy as jnp
@@ -42,8 +43,8 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
     point = finite_array("target", target, shape="(2,)", ndim=1)
     if point.shape != (2,):
         raise ValueError(f"target must be a point (x, y), not {target!r}")
-    if isinstance(tasks, str):
-        tasks = read(tasks).descriptors
+    if isinstance(tasks, str | PathLike):
+        tasks = read(tasks)
     if isinstance(tasks, int | float | np.integer):
         chosen = cvt(whole_number("tasks", tasks, least=1), [0, 0], [1, 1], seed=seed, names=NAMES)
     else:
@@ -59,17 +60,17 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
         dim=dim,
         call="jax",
         draw=ArmDrawing(target=fitness.target),
-        optimum=_Optimum(descriptors, dim, fitness.target),
+        optimum=lambda: arm_optimum(descriptors, dim, fitness.target),
         worst=-(np.hypot(*point) + descriptors[:, 1]),
     )
 
 
 def _own_tasks(tasks: Any) -> Tasks:
     given = as_tasks(tasks)
-    descriptors = given.descriptors if isinstance(given, Tasks) else None
-    if descriptors is None or descriptors.shape[1] != 2 or descriptors.min() < 0 or descriptors.max() > 1:
+    points = given.descriptors if isinstance(given, Tasks) else None
+    if not isinstance(given, Tasks) or points is None or points.shape[1] != 2 or points.min() < 0 or points.max() > 1:
         raise ValueError("tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]")
-    return Tasks(descriptors=descriptors, names=NAMES)
+    return Tasks(given.objects, descriptors=points, distance=given.distance, scale=given.scale, names=NAMES)
 
 
 def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
@@ -137,19 +138,6 @@ class ArmDrawing:
         )
         ax.legend(loc="lower right", fontsize=8)
         return ax
-
-
-class _Optimum:
-    """The best fitness of each task, computed once, when asked for."""
-
-    def __init__(self, descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> None:
-        self._arguments = (descriptors, dim, target)
-        self._values: np.ndarray | None = None
-
-    def __call__(self) -> np.ndarray:
-        if self._values is None:
-            self._values = arm_optimum(*self._arguments)
-        return self._values
 
 
 def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:

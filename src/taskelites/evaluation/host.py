@@ -41,15 +41,15 @@ class HostEvaluator:
     call: str
     behaviour_dim: int = 0
 
-    def __call__(self, solutions: np.ndarray, tasks: Any, niches: np.ndarray, stop: Callable[[], bool]) -> HostResults:
+    def __call__(self, solutions: np.ndarray, tasks: Any, numbers: np.ndarray, stop: Callable[[], bool]) -> HostResults:
         """Evaluate candidates, in order, until done, until one goes wrong, or until `stop()`."""
-        return self._batch(solutions, tasks) if self.call == "batch" else self._each(solutions, tasks, niches, stop)
+        return self._batch(solutions, tasks) if self.call == "batch" else self._each(solutions, tasks, numbers, stop)
 
-    def _each(self, solutions: np.ndarray, tasks: Any, niches: np.ndarray, stop: Callable[[], bool]) -> HostResults:
+    def _each(self, solutions: np.ndarray, tasks: Any, numbers: np.ndarray, stop: Callable[[], bool]) -> HostResults:
         fitness: list[float] = []
         behaviour: list[np.ndarray] = []
         error = None
-        for solution, task, niche in zip(solutions, tasks, niches, strict=True):
+        for solution, task, number in zip(solutions, tasks, numbers, strict=True):
             try:
                 value = self.fitness(solution, task)
                 if self.behaviour_dim:
@@ -57,10 +57,10 @@ class HostEvaluator:
                     behaviour.append(_numbers("the behaviour", described, (self.behaviour_dim,)))
                 fitness.append(_number(value))
             except FitnessError as problem:
-                error = FitnessError(f"{problem} (task {niche}, solution {reprlib.repr(solution.tolist())})")
+                error = FitnessError(f"{problem} (task {number}, solution {reprlib.repr(solution.tolist())})")
                 break
             except Exception as problem:  # noqa: BLE001 - whatever the user's function raises is reported as its own
-                error = _raised(problem, f"task {niche}, solution {reprlib.repr(solution.tolist())}")
+                error = _raised(problem, f"task {number}, solution {reprlib.repr(solution.tolist())}")
                 break
             if stop():
                 break

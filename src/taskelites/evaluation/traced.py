@@ -1,7 +1,8 @@
 """Fitness functions that JAX can trace: written for one solution, `vmap` at the edge."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 import jax
@@ -14,15 +15,31 @@ from taskelites.errors import FitnessError
 
 @dataclass(frozen=True)
 class TracedFitness:
-    """A fitness for use inside a compiled program; equal functions give equal programs.
+    """A fitness for use inside a compiled program; equal ones share the program.
 
     Args:
         fitness: `fitness(solution (dim,), descriptor (k,)) -> scalar`, or a pair with the behaviour.
         behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
+        identity: what makes two of them equal; `made_of` sets it.
     """
 
-    fitness: Callable[..., Any]
+    fitness: Callable[..., Any] = field(compare=False)
     behaviour_dim: int = 0
+    identity: Any = None
+
+    @classmethod
+    def made_of(cls, fitness: Callable[..., Any], behaviour_dim: int) -> "TracedFitness":
+        """Around a user's fitness.
+
+        What a function reads besides its arguments may have changed since it was compiled last, and nothing tells; so
+        each run compiles it anew, unless it is a value, such as a frozen dataclass, that says itself what it equals.
+        """
+        value_like = "__eq__" in vars(type(fitness)) and not isinstance(fitness, MethodType)
+        try:
+            hash(fitness)
+        except TypeError:
+            value_like = False
+        return cls(fitness, behaviour_dim, fitness if value_like else object())
 
     def __call__(self, candidates: Candidates, rows_told: Array) -> Evaluation:
         """Evaluate a batch of which the first `rows_told` rows count."""
@@ -51,3 +68,6 @@ class TracedFitness:
         if got != wanted:
             meaning = "a pair (scalar, behaviour) of shapes" if self.behaviour_dim else "a scalar, of shape"
             raise FitnessError(f"fitness must return {meaning} {wanted} for one solution and one task, not {got}")
+        kinds = {leaf.dtype for leaf in jax.tree.leaves(shape)}
+        if any(jnp.issubdtype(kind, jnp.complexfloating) for kind in kinds):
+            raise FitnessError("fitness must return a real number, but it returned a complex one")

@@ -87,12 +87,12 @@ class Progress:
 
 
 def _width(file: TextIO) -> dict[str, Any]:
-    """How tqdm finds the width; a terminal that says it has no columns would get an empty bar."""
+    """How tqdm finds the width; a terminal that says it has no size would get no bar."""
     try:
         known = os.get_terminal_size(file.fileno()).columns > 0
     except (OSError, ValueError):
         known = False
-    return {"dynamic_ncols": True} if known else {"ncols": 100}
+    return {"dynamic_ncols": True} if known else {"ncols": 80, "nrows": 24}
 
 
 def _rate(rate: float) -> str:

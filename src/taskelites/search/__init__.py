@@ -7,13 +7,14 @@ tell (`compiled.py`).
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from typing import Any, overload
 
 import jax
 import numpy as np
 
 from taskelites import metrics
-from taskelites.errors import FitnessWarning, Interrupted, whole_number
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, whole_number
 from taskelites.result import Result
 from taskelites.runs import Interruption, Progress, RunFolder
 from taskelites.search.compiled import Compiled
@@ -75,8 +76,9 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong.
-        FitnessError: if the fitness raises or returns nonsense; what was found before is in its `result`.
-        Interrupted: after Ctrl-C; what was found before is in its `result`.
+        FitnessError: if the fitness raises or returns nonsense.
+        Interrupted: after Ctrl-C.
+            Whatever stops a run carries what was found before as its `result` (with replicates: a list).
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -91,57 +93,74 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]
-    folders = _folders(out, number, replicates is not None)
+    harvest = _Harvest(out, several=replicates is not None)
     warn_of_tasks(job.problem, job.settings)
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
-    bar = Progress(job.evaluations * number, job.label) if shown else None
-    results = _run_all(job, seeds, folders, bar, callback)
-    return results if replicates is not None else results[0]
+    with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
+        _run_all(job, seeds, harvest, bar, callback)
+    _warn_of_failures(harvest.results)
+    return harvest.results if replicates is not None else harvest.results[0]
 
 
-def _folders(out: Any, number: int, several: bool) -> list[RunFolder | None]:
-    if out is None:
-        return [None] * number
-    if not several:
-        return [RunFolder(out)]
-    parent = RunFolder(out)
-    return [RunFolder(parent.path / f"replicate-{i}") for i in range(number)]
+class _Harvest:
+    """Results as they come, each saved at once; whatever stops a run takes along what there is."""
+
+    def __init__(self, out: Any, *, several: bool) -> None:
+        self.folder = None if out is None else RunFolder(out)
+        self.several = several
+        self.results: list[Result] = []
+
+    def take(self, found: list[Result]) -> None:
+        """Add results, and save them."""
+        for result in found:
+            number = len(self.results)
+            self.results.append(result)
+            if self.folder is not None:
+                folder = RunFolder(self.folder.path / f"replicate-{number}") if self.several else self.folder
+                folder.write(result)
+
+    def attach(self, problem: BaseException) -> None:
+        """Give what there is to the exception, as its `result`: a list, if replicates were asked for."""
+        alone = self.results[0] if self.results else None
+        with suppress(AttributeError):  # some exceptions take no attributes
+            problem.result = self.results if self.several else alone  # type: ignore[attr-defined]
+
+    def interrupted(self) -> Interrupted:
+        """The exception that says so, and where to find what there is."""
+        where = f"; what was found is in {str(self.folder.path)!r}" if self.folder is not None else ""
+        return Interrupted(f"interrupted after {self.results[-1].evaluations:,} evaluations{where}")
 
 
 def _run_all(
     job: Job,
     seeds: list[int],
-    folders: list[RunFolder | None],
+    harvest: _Harvest,
     bar: Progress | None,
     callback: Callable[[Mapping[str, Any]], None] | None,
-) -> list[Result]:
-    """All replicates, each saved as it ends; what was found is saved, too, if something stops them."""
+) -> None:
+    """All replicates: side by side where that is faster, otherwise one after another."""
     together = job.call == "jax" and jax.default_backend() != "cpu"
     groups = [list(range(len(seeds)))] if together else [[i] for i in range(len(seeds))]
-    results: list[Result] = []
     try:
         with Interruption() as interruption:
             for group in groups:
                 recorders = [Recorder(job, i, callback) for i in group]
                 search = (Compiled if job.call == "jax" else Hosted)(job, [seeds[i] for i in group])
-                error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
-                found = search.results(recorders)
-                for i, result in zip(group, found, strict=True):
-                    folder = folders[i]
-                    if folder is not None:
-                        folder.write(result)
-                results += found
+                error = None
+                try:
+                    error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
+                except jax.errors.JaxRuntimeError as problem:
+                    error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
+                    error.__cause__ = problem
+                finally:  # a callback that raises, sys.exit, a second Ctrl-C: what was found is kept all the same
+                    harvest.take(search.results(recorders))
                 if error is not None:
-                    error.result = found[0]
                     raise error
                 if interruption.noted:
-                    where = f"; what was found is in {str(folders[group[0]].path)!r}" if folders[group[0]] else ""  # type: ignore[union-attr]
-                    raise Interrupted(f"interrupted after {found[0].evaluations:,} evaluations{where}", found[0])
-    finally:
-        if bar is not None:
-            bar.__exit__()
-    _warn_of_failures(results)
-    return results
+                    raise harvest.interrupted()
+    except BaseException as problem:
+        harvest.attach(problem)
+        raise
 
 
 def _shift(bar: Progress | None, offset: int, runs: int) -> Callable[[int, Callable[[], Any]], None]:
@@ -161,7 +180,7 @@ def _warn_of_failures(results: list[Result]) -> None:
         warnings.warn(
             f"{failed:,} of {told:,} evaluations failed (fitness NaN or +inf) and were not stored",
             FitnessWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     if not any(result.solved.any() for result in results):
-        warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=4)
+        warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)

@@ -70,7 +70,7 @@ class Compiled:
         self.job = job
         self.seeds = seeds
         self.core = job.settings.bind(job.problem, job.batch_size)
-        self.evaluate = TracedFitness(job.fitness, self.core.behaviour_dim)
+        self.evaluate = TracedFitness.made_of(job.fitness, self.core.behaviour_dim)
         self.evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states = _init(self.core, self.keys)

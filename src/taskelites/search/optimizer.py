@@ -92,6 +92,13 @@ class Optimizer:
         warn_of_tasks(problem, settings)
         self._start(problem, settings, batch_size, seed, as_initial(initial, problem))
 
+    @classmethod
+    def _of(cls, job: Job, seed: int) -> "Optimizer":
+        """For a job that was checked, and warned of, already."""
+        optimizer = cls.__new__(cls)
+        optimizer._start(job.problem, job.settings, job.batch_size, seed, job.initial)
+        return optimizer
+
     def _start(self, problem: Problem, settings: Any, batch_size: int, seed: int, initial: "Initial | None") -> None:
         self._problem = problem
         self._settings = settings
@@ -99,7 +106,7 @@ class Optimizer:
         self._evaluations = 0
         self._asked: Candidates | None = None
         with host_precision():
-            self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1))
+            self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1, most=2**24))
             key = jax.random.key(self._seed, impl=draws.IMPLEMENTATION)
             self._adopting = initial is not None
             if initial is not None:
@@ -137,13 +144,14 @@ class Optimizer:
         if at_most is not None:
             rows = min(rows, whole_number("at_most", at_most, least=1))
         part = slice(self._row, self._row + rows)
-        niches = np.array(self._candidates.niches[part] if rows < len(self._candidates) else self._candidates.niches)
-        solutions = np.array(self._candidates.solutions)[part]
+        whole = self._candidates
+        niches = np.array(whole.niches)[part]
+        numbers = niches if whole.numbers is None else np.array(whole.numbers)[part]
         if isinstance(self._problem.tasks, Tasks):
-            tasks = self._problem.tasks.pick(niches)
+            tasks = self._problem.tasks.pick(numbers)
         else:
-            tasks = np.array(self._candidates.tasks)[part]
-        self._asked = Candidates(solutions=solutions, niches=niches, tasks=tasks)
+            tasks = np.array(whole.tasks)[part]
+        self._asked = Candidates(solutions=np.array(whole.solutions)[part], niches=niches, tasks=tasks, numbers=numbers)
         return self._asked
 
     def tell(self, candidates: Candidates, fitness: Any, behaviour: Any = None) -> None:
@@ -220,8 +228,7 @@ class Hosted:
 
     def __init__(self, job: Job, seeds: list[int]) -> None:
         self.job = job
-        self.optimizer = Optimizer.__new__(Optimizer)  # the job was checked, and warned of, already
-        self.optimizer._start(job.problem, job.settings, job.batch_size, seeds[0], job.initial)
+        self.optimizer = Optimizer._of(job, seeds[0])
 
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> FitnessError | None:
         """Until the budget is spent, the target reached, an error, or Ctrl-C."""
@@ -232,7 +239,7 @@ class Hosted:
         error = None
         while optimizer.evaluations < job.evaluations and error is None and not interruption.noted:
             asked = optimizer.ask(at_most=job.evaluations - optimizer.evaluations)
-            found = evaluate(asked.solutions, asked.tasks, asked.niches, lambda: interruption.noted)
+            found = evaluate(asked.solutions, asked.tasks, asked.numbers, lambda: interruption.noted)
             optimizer._accept(found.fitness, found.behaviour)
             error = found.error
             if optimizer.evaluations >= point:
@@ -245,9 +252,8 @@ class Hosted:
         return error
 
     def _reached(self) -> bool:
-        archive = self.optimizer._core.elites(self.optimizer._state_now()).archive
-        fitness, evaluations = np.asarray(archive.fitness), np.asarray(archive.evaluations)
-        return bool(metrics.reached(fitness, evaluations, self.job.target, self.job.share))
+        archive = self.optimizer._look(elites).archive
+        return bool(metrics.reached(archive.fitness, archive.evaluations, self.job.target, self.job.share))
 
     def results(self, recorders: list[Recorder]) -> list[Result]:
         """What was found."""

@@ -4,7 +4,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -143,7 +143,7 @@ def about_run(
     """How a result was made, as plain values."""
     tasks = problem.tasks
     about: dict[str, Any] = {
-        "algorithm": {"name": settings.name} | _plain(settings),
+        "algorithm": {"name": settings.name} | _settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
         "call": call,
@@ -151,12 +151,24 @@ def about_run(
         "dim": problem.dim,
         "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
         "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
-        "versions": {name: version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
+        "versions": {name: _version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
         | {"python": platform.python_version()},
     }
     if job is not None:
         about = {"problem": job.label, "evaluations": job.evaluations} | about
     return about
+
+
+def _settings(settings: Any) -> dict[str, Any]:
+    plain = _plain(settings)
+    return plain if isinstance(plain, dict) else {"type": plain}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # used from its source, without having been installed
+        return "unknown"
 
 
 def _plain(value: Any) -> Any:

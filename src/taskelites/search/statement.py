@@ -107,6 +107,10 @@ def make_job(
     target: Any,
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
+    if isinstance(fitness, str):
+        raise TypeError(
+            f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
+        )
     optimum = worst = None
     label = getattr(fitness, "__name__", "fitness")
     if is_domain(fitness):
@@ -136,7 +140,7 @@ def make_job(
         fitness=fitness,
         call=call,
         settings=settings,
-        batch_size=whole_number("batch_size", batch_size, least=1),
+        batch_size=whole_number("batch_size", batch_size, least=1, most=2**24),
         evaluations=whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS),
         initial=as_initial(initial, problem),
         target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
@@ -151,14 +155,20 @@ def as_initial(initial: Any, problem: Problem) -> Initial | None:
     """Solutions to evaluate first, from what a user gives for them."""
     if initial is None:
         return None
-    pair = isinstance(initial, tuple) and len(initial) == 2 and np.ndim(initial[1]) == 1 and np.ndim(initial[0]) == 2
+    if isinstance(problem.tasks, Box):
+        raise ValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
+    # Two rows of numbers in a tuple are solutions; anything else in a pair is solutions and the numbers of tasks.
+    pair = isinstance(initial, tuple) and len(initial) == 2 and not np.isscalar(initial[0]) and _depth(initial[0]) == 2
     values, numbers = initial if pair else (initial, None)
     solutions = finite_array("initial", values, shape=f"(m, {problem.dim})", ndim=2)
     if solutions.shape[1] != problem.dim or len(solutions) == 0:
         raise ValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
-    outside = np.flatnonzero(((solutions < problem.lower) | (solutions > problem.upper)).any(axis=1))
+    inside = np.clip(solutions, problem.lower, problem.upper)
+    # What 32 bits make of a number at the bounds is not outside of them.
+    outside = np.flatnonzero((np.abs(solutions - inside) > 1e-6 * (problem.upper - problem.lower)).any(axis=1))
     if len(outside):
         raise ValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
+    solutions = inside
     if numbers is None:
         return Initial(solutions=solutions, niches=None)
     niches = np.asarray(numbers)
@@ -172,6 +182,11 @@ def as_initial(initial: Any, problem: Problem) -> Initial | None:
     return Initial(solutions=solutions, niches=niches)
 
 
+def _depth(values: Any) -> int:
+    """How many dimensions something has, as far as its first entries tell."""
+    return 0 if np.isscalar(values) or len(values) == 0 else 1 + _depth(values[0])
+
+
 def as_seed(seed: Any) -> int:
     """A seed that JAX takes, or an error."""
     return whole_number("seed", seed, least=0, most=2**32 - 1)
@@ -182,9 +197,9 @@ def warn_of_tasks(problem: Problem, settings: Any) -> None:
     if isinstance(problem.tasks, Box):
         return
     tasks: Tasks = problem.tasks
-    for sentence in tasks.warnings(uses_distance=settings.uses_distance):
+    for sentence in tasks.warnings(uses_distance=getattr(settings, "uses_distance", True)):
         warnings.warn(sentence, TaskWarning, stacklevel=3)
-    if settings.uses_distance and not tasks.has_distance:
+    if getattr(settings, "uses_distance", True) and not tasks.has_distance:
         warnings.warn(
             f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; "
             "te.Tasks(objects, descriptors=...) or distance=... gives it one",

@@ -83,14 +83,16 @@ def _frame(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _cells(points: np.ndarray) -> list[np.ndarray]:
     """A polygon for each point, cut at the frame; a point that stands twice has its cell drawn twice."""
     low, high = _frame(points)
-    unique, cell_of = np.unique(points, axis=0, return_inverse=True)
+    # In the unit square, since the geometry is done in floating point.
+    unique, cell_of = np.unique((points - low) / (high - low), axis=0, return_inverse=True)
     # Mirrored in the four sides of the frame, the points bound each other's cells by the frame itself.
     mirrored = [unique]
     for axis in range(2):
-        for side in (low, high):
+        for side in (0.0, 1.0):
             image = unique.copy()
-            image[:, axis] = 2 * side[axis] - image[:, axis]
+            image[:, axis] = 2 * side - image[:, axis]
             mirrored.append(image)
     diagram = Voronoi(np.concatenate(mirrored))
-    polygons = [diagram.vertices[diagram.regions[diagram.point_region[i]]] for i in range(len(unique))]
+    regions = [diagram.regions[diagram.point_region[i]] for i in range(len(unique))]
+    polygons = [low + diagram.vertices[region] * (high - low) for region in regions]
     return [polygons[i] for i in cell_of.ravel()]
