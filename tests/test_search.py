@@ -488,3 +488,16 @@ def test_settings_that_are_no_dataclass_lose_nothing():
             return te.MultiTaskMapElites().bind(problem, batch_size)
 
     assert run(algorithm=Plain()).settings["algorithm"]["name"] == "plain"
+
+
+def test_replicates_share_one_compiled_program():
+    traces = []
+
+    def fitness(solution, task):
+        traces.append(1)
+        return -jnp.abs(solution - task[0]).sum()
+
+    te.solve(fitness, TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=200)
+    alone = len(traces)
+    te.solve(fitness, TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=200, replicates=4)
+    assert len(traces) <= 2 * alone  # not once for each of the four

@@ -159,7 +159,8 @@ def box_arrays(problem: Problem) -> tuple[Array, Array]:
 
 def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:
     """Solutions uniformly at random in the box, `(rows, dim)`."""
-    return lower + draws.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
+    inside = lower + draws.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
+    return jnp.minimum(inside, upper)  # which rounding may have passed
 
 
 def task_rows(descriptors: Array | None, niches: Array) -> Array | None:

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any, overload
 
 import jax
@@ -139,21 +140,25 @@ def _run_all(
     callback: Callable[[Mapping[str, Any]], None] | None,
 ) -> None:
     """All replicates: side by side where that is faster, otherwise one after another."""
+    start = partial(Compiled, job, prepared=Compiled.prepare(job)) if job.call == "jax" else partial(Hosted, job)
     together = job.call == "jax" and jax.default_backend() != "cpu"
     groups = [list(range(len(seeds)))] if together else [[i] for i in range(len(seeds))]
     try:
         with Interruption() as interruption:
             for group in groups:
                 recorders = [Recorder(job, i, callback) for i in group]
-                search = (Compiled if job.call == "jax" else Hosted)(job, [seeds[i] for i in group])
+                search = start([seeds[i] for i in group])
                 error = None
                 try:
                     error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
                 except jax.errors.JaxRuntimeError as problem:
                     error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
                     error.__cause__ = problem
-                finally:  # a callback that raises, sys.exit, a second Ctrl-C: what was found is kept all the same
-                    harvest.take(search.results(recorders))
+                except BaseException:  # a callback that raises, sys.exit, a second Ctrl-C
+                    with suppress(RuntimeError):  # the second Ctrl-C may have come in the middle of a step
+                        harvest.take(search.results(recorders))
+                    raise
+                harvest.take(search.results(recorders))
                 if error is not None:
                     raise error
                 if interruption.noted:

@@ -64,18 +64,30 @@ def _init(core: Core, keys: Array) -> Any:
 
 
 class Compiled:
-    """Runs of a JAX fitness, side by side in one compiled loop."""
+    """Runs of a JAX fitness, side by side in one compiled loop.
 
-    def __init__(self, job: Job, seeds: list[int]) -> None:
+    Args:
+        job: what `solve` was asked for.
+        seeds: one a run.
+        prepared: what `prepare` gave, for several of these that are to share their program.
+    """
+
+    def __init__(self, job: Job, seeds: list[int], prepared: tuple[Core, TracedFitness] | None = None) -> None:
         self.job = job
         self.seeds = seeds
-        self.core = job.settings.bind(job.problem, job.batch_size)
-        self.evaluate = TracedFitness.made_of(job.fitness, self.core.behaviour_dim)
-        self.evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
+        self.core, self.evaluate = prepared or self.prepare(job)
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states = _init(self.core, self.keys)
         self.shown = self.states
         self.target = None if job.target is None else jnp.asarray(job.target)
+
+    @staticmethod
+    def prepare(job: Job) -> tuple[Core, TracedFitness]:
+        """The algorithm on the problem, and the fitness, checked."""
+        core = job.settings.bind(job.problem, job.batch_size)
+        evaluate = TracedFitness.made_of(job.fitness, core.behaviour_dim)
+        evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
+        return core, evaluate
 
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
         """Until the budget is spent, all have their target, or Ctrl-C."""
