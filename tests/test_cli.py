@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def make(tasks=300, dim=2, offset=0.0):
     return te.Domain(
         name="my shift",
         fitness=lambda x, t: -np.abs(x - t[:, :1] - offset).sum(axis=1),
-        tasks=te.tasks.grid((tasks,), [0], [1]) if isinstance(tasks, int) else te.tasks.read(tasks),
+        tasks=te.tasks.grid((tasks,), [0], [1]) if isinstance(tasks, int) else tasks,
         bounds=(0, 1),
         dim=dim,
         call="batch",
@@ -39,6 +40,12 @@ def not_a_domain():
 
 def raises():
     raise KeyError("lost")
+
+def dies_late():
+    def fitness(x, t, calls=[]):
+        calls.append(1)
+        return x[:, 0] if len(calls) == 1 else 1 / 0
+    return te.Domain(name="late", fitness=fitness, tasks=[[i] for i in range(50)], bounds=(0, 1), dim=2, call="batch")
 
 def broken():
     def fitness(x, t):
@@ -89,7 +96,7 @@ def test_an_existing_folder_is_never_written_to(folder, capsys):
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir())
     assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 2
     assert sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir()) == before
-    assert "out is 'here', which exists already; runs never overwrite: name a new folder" in capsys.readouterr().err
+    assert "out is 'here', which is not empty; runs never overwrite: name a new folder" in capsys.readouterr().err
 
 
 def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
@@ -113,14 +120,29 @@ def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
     assert result.settings["algorithm"]["replacement"] is False
     assert result.solutions.shape == (300, 3)
     assert result.tasks.names == ("load",)
+    assert result.settings["options"]["offset"] == 0.25
+    assert result.settings["options"]["dim"] == 3
 
 
 def test_replicates_get_a_table(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", 2000, "--replicates", 2, "--seed", 7, "--out", "two") == 0
     lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "arm: 300 tasks, 2,000 evaluations, mt-map-elites, 2 runs of seeds 7 to 8"
     assert lines[1].split() == ["seed", "coverage", "mean", "median", "best", "worst", "gap"]
     assert [line.split()[0] for line in lines[2:4]] == ["7", "8"]
     assert sorted(os.listdir(folder / "two")) == ["replicate-0", "replicate-1"]
+
+
+def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("taskelites: warning: 50 tasks are few for many-task search")
+    assert lines[-1].endswith("; what was found is in 'late'")
+    assert te.load("late").evaluations == 64
+    assert run("run", "mine:broken", "--out", "never") == 2
+    assert not (folder / "never").exists()
 
 
 def test_list_has_a_line_each(capsys):
@@ -135,20 +157,21 @@ def test_list_has_a_line_each(capsys):
     ("arguments", "message"),
     [
         (["arn"], "DOMAIN must be one of 'arm', not 'arn'; did you mean 'arm'?"),
+        (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
         (["arm", "--algorithm", "mt"], "--algorithm must be one of 'mt-map-elites', not 'mt'"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
         (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
         (["arm", "--tasks", "none.csv"], "there is no task file 'none.csv'"),
-        (["arm", "--evaluations", "0"], "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+        (["arm", "--evaluations", "0"], "--evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--set", "replacement=maybe"], "replacement must be True or False, not 'maybe'"),
         (["bad:domain"], "module 'bad' can't be imported: NameError: name 'undefined' is not defined"),
         (["mine:raises"], "mine:raises raised KeyError: 'lost'"),
         (["nowhere:domain"], "there is no module 'nowhere' here or among the installed ones"),
-        (["mine:redy"], "the name after mine: must be one of 'broken', 'make', 'not_a_domain', 'nothing', 'np', 'raises', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
+        (["mine:redy"], "the name after mine: must be one of 'broken', 'dies_late', 'make', 'not_a_domain', 'nothing', 'np', 'raises', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
         (["mine:nothing"], "mine:nothing must be a domain (te.Domain) or a function that makes one, not int"),
         (["mine:not_a_domain"], "mine:not_a_domain must make a domain (te.Domain), but it made int"),
-        (["mine:ready", "--dim", "3"], "mine:ready is a finished domain and takes no dim; make it a function of them"),
+        (["mine:ready", "--dim", "3"], "mine:ready is a finished domain, so it takes no dim; a function that makes a domain can"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
@@ -160,7 +183,7 @@ def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
 def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
     assert run("run", "mine:broken") == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 26; ")
+    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 32; ")
     assert run("run", "mine:broken", "--traceback") == 2
     assert "Traceback" in capsys.readouterr().err
 

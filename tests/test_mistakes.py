@@ -251,6 +251,10 @@ MISTAKES = [
     # domains
     (lambda: te.domain("armm"), "name must be one of 'arm', not 'armm'; did you mean 'arm'?"),
     (
+        lambda: te.domain("arm", task=3),
+        "an option of 'arm' must be one of 'dim', 'seed', 'target', 'tasks', not 'task'; did you mean 'tasks'?",
+    ),
+    (
         lambda: te.solve(te.domain("arm", tasks=10), TASKS, evaluations=10),
         "a domain brings its own tasks; leave it out",
     ),
@@ -276,7 +280,7 @@ MISTAKES = [
     (lambda: te.Tasks({1, 2}), "tasks must be in an order that does not change, but a set has none; give a list"),
     (
         lambda: te.Tasks(TASKS, names=["fitness"]),
-        "names must differ from each other and from task_id, fitness, evaluations, last_improved, but 'fitness' does not",
+        "names must differ from each other and from task_id, task, fitness, evaluations, last_improved, but 'fitness' does not",
     ),
     (
         lambda: solve(fitness=lambda x, t: x[0] * 1j, call="jax"),

@@ -130,6 +130,9 @@ def test_wrong_paths_are_named(result, tmp_path):
 
 
 def test_the_dataframe_has_a_row_a_task(result):
+    words = te.Tasks([f"w{i}" for i in range(200)], descriptors=np.arange(200.0)[:, None])
+    named = te.solve(lambda x, t: x[0], words, bounds=(0, 1), dim=1, evaluations=10).to_dataframe()
+    assert named["task"].tolist()[3] == "w3"
     frame = result.to_dataframe()
     assert list(frame.columns) == [
         "task_id", "load", "speed", "fitness", "evaluations", "last_improved", "solution_0", "solution_1",

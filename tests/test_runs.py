@@ -11,7 +11,7 @@ from taskelites.runs import progress as progress_module
 def test_a_folder_is_new_or_empty(tmp_path):
     assert RunFolder(tmp_path / "a" / "b").path.is_dir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(FileExistsError, match="which exists already"):
+    with pytest.raises(FileExistsError, match="which is not empty"):
         RunFolder(tmp_path / "file")
     with pytest.raises(OSError, match=r"could not make the run folder '.*file/below': Not a directory"):
         RunFolder(tmp_path / "file" / "below")

@@ -321,7 +321,7 @@ def test_out_holds_the_result(tmp_path):
     ]
     several = run(out=tmp_path / "several", replicates=2)
     assert_same(te.load(tmp_path / "several" / "replicate-1"), several[1])
-    with pytest.raises(FileExistsError, match=r"out is '.*first', which exists already; runs never overwrite"):
+    with pytest.raises(FileExistsError, match=r"out is '.*first', which is not empty; runs never overwrite"):
         run(out=tmp_path / "first")
 
 

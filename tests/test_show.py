@@ -60,6 +60,6 @@ def test_other_numbers_of_descriptors_are_refused(line_tasks):
     result = te.solve(lambda x, t: x[0], line_tasks, bounds=(0, 1), dim=1, evaluations=20)
     with pytest.raises(ValueError, match="the map is drawn for tasks with two descriptors, and these have 1"):
         result.plot()
-    with pytest.raises(ValueError, match="and these have no"):
+    with pytest.raises(ValueError, match="and these have none"):
         te.solve(lambda x, t: x[0], te.Tasks(list("ab"), distance=1 - np.eye(2)), bounds=(0, 1), dim=1,
                  evaluations=20).plot()  # fmt: skip

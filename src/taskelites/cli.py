@@ -3,11 +3,13 @@
 import argparse
 import ast
 import dataclasses
+import difflib
 import importlib
 import inspect
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +18,12 @@ from typing import Any
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import DOMAINS
-from taskelites.errors import FitnessError, Interrupted, one_of
-from taskelites.problem import is_domain
+from taskelites.errors import FitnessError, Interrupted, one_of, whole_number
+from taskelites.problem import Domain, is_domain
 from taskelites.result import Result
 from taskelites.runs import RunFolder
-from taskelites.search import solve
+from taskelites.search import MOST_EVALUATIONS, solve
+from taskelites.tasks import Tasks, read
 
 _EPILOG = """\
 examples:
@@ -34,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status: 0, 2 for a user's mistake, 1 for trouble, 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # a person at a terminal has no use for our source lines
+            return int(options.command(options))
     except Interrupted as stop:
         return _complain(str(stop), 130, options)
     except KeyboardInterrupt:
@@ -43,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"error: {error}", 2, options)
     except OSError as error:
         return _complain(f"error: {error.strerror or error}", 1, options)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"taskelites: warning: {message}", file=sys.stderr)
 
 
 def _complain(line: str, status: int, options: argparse.Namespace) -> int:
@@ -68,12 +77,17 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         parents=[shared],
         help="a run on a domain",
-        description="Find the best solution of every task of a domain, and save the result.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Find the best solution of every task of a domain, and save the result. "
+        "After a semicolon stands what is taken if you do not say.",
     )
     run.set_defaults(command=_run)
     run.add_argument("domain", metavar="DOMAIN", help="a name that `taskelites list` shows, or module:name of your own")
-    run.add_argument("--algorithm", default="mt-map-elites", metavar="NAME", help="a name that `taskelites list` shows")
+    run.add_argument(
+        "--algorithm",
+        default="mt-map-elites",
+        metavar="NAME",
+        help="a name that `taskelites list` shows; mt-map-elites",
+    )
     run.add_argument(
         "--set",
         action="append",
@@ -83,9 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
     run.add_argument("--dim", type=_number, metavar="N", help="length of a solution")
-    run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget, such as 1e6")
-    run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step")
-    run.add_argument("--seed", type=_number, default=0, metavar="N", help="the same seed gives the same result")
+    run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget; 1e6")
+    run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step; 64")
+    run.add_argument("--seed", type=_number, default=0, metavar="N", help="the same seed gives the same result; 0")
     run.add_argument("--replicates", type=_number, metavar="N", help="independent runs, of seed, seed + 1, ...")
     run.add_argument("--out", metavar="FOLDER", help="a new folder for the result; by default one below runs/")
     run.add_argument("--quiet", action="store_true", help="no progress")
@@ -115,10 +129,14 @@ def _run(options: argparse.Namespace) -> int:
     algorithm = settings_class(**{name: value for name, value in given.items() if name in own})
     domain = _domain(options, {name: value for name, value in given.items() if name not in own}, own)
 
-    folder = Path(options.out) if options.out else RunFolder.under("runs", _file_name(domain.name)).path
+    runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
+    evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
+    whole_number("--batch-size", options.batch_size, least=1)
+    folder = (RunFolder(options.out) if options.out else RunFolder.under("runs", _file_name(domain.name))).path
     size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
-    budget = f"{options.evaluations:,} evaluations"
-    print(f"{domain.name}: {size}{budget}, {algorithm.name}, seed {options.seed}", flush=True)
+    budget = f"{evaluations:,} evaluations, {algorithm.name}"
+    seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
+    print(f"{domain.name}: {size}{budget}, {seeds}", flush=True)
     begin = time.monotonic()
     try:
         results: Any = solve(
@@ -132,9 +150,8 @@ def _run(options: argparse.Namespace) -> int:
             progress=not options.quiet,
         )
     finally:
-        if not options.out:
-            with suppress(OSError):  # a folder that something was written to stays
-                folder.rmdir()
+        with suppress(OSError):  # a folder that something was written to stays
+            folder.rmdir()
     seconds = time.monotonic() - begin
     print(_closing(results, seconds, folder))
     return 0
@@ -147,16 +164,23 @@ def _closing(results: Result | list[Result], seconds: float, folder: Path) -> st
         lines = [results.summary()]
     else:
         told = sum(result.evaluations for result in results)
-        lines = [f"{'seed':>6} {'coverage':>9} {'mean':>12} {'median':>12} {'best':>12} {'worst':>12} {'gap':>10}"]
-        for result in results:
-            row = result.to_row()
-            lines.append(
-                f"{result.settings['seed']:>6} {100 * row['coverage']:>7.4g} % {row['mean']:>12.6g} "
-                f"{row['median']:>12.6g} {row['highest']:>12.6g} {row['lowest']:>12.6g} {row['gap']:>10.3g}"
-            )
+        lines = _table(results)
     lines.append(f"{'time':<12} {seconds:.1f} s ({told / seconds:,.0f} evaluations a second, start-up included)")
     lines.append(f"{'saved':<12} {folder}")
     return "\n".join(lines)
+
+
+def _table(results: list[Result]) -> list[str]:
+    """A line for each replicate; the gap only where the optimum is known."""
+    columns = {"mean": "mean", "median": "median", "best": "highest", "worst": "lowest", "gap": "gap"}
+    if all(result.optimum is None for result in results):
+        del columns["gap"]
+    lines = [f"{'seed':>6} {'coverage':>10}" + "".join(f" {title:>12}" for title in columns)]
+    for result in results:
+        row = result.to_row()
+        start = f"{result.settings['seed']:>6} {100 * row['coverage']:>8.4g} %"
+        lines.append(start + "".join(f" {row[measure]:>12.6g}" for measure in columns.values()))
+    return lines
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -178,10 +202,14 @@ def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[st
     if options.dim is not None:
         given["dim"] = options.dim
     name = options.domain
+    if ":" not in name and name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
+        raise ValueError(f"there is no domain {name!r}: `taskelites list` shows them, and your own is module:name")
     found = _own(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
     if is_domain(found):
         if given:
-            raise ValueError(f"{name} is a finished domain and takes no {', '.join(given)}; make it a function of them")
+            raise ValueError(
+                f"{name} is a finished domain, so it takes no {', '.join(given)}; a function that makes a domain can"
+            )
         return found
     if not callable(found):
         raise TypeError(f"{name} must be a domain (te.Domain) or a function that makes one, not {type(found).__name__}")
@@ -195,17 +223,20 @@ def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[st
         raise  # these say what is wrong with an option
     except Exception as error:
         raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
+    if isinstance(domain, Domain):
+        told = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
+        domain.options.update(told)
     if not is_domain(domain):
         raise TypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
     return domain
 
 
-def _number_or_file(text: str) -> int | str:
+def _number_or_file(text: str) -> int | Tasks:
     try:
         return _number(text)
     except argparse.ArgumentTypeError:
         if Path(text).suffix:
-            return text
+            return read(text)
         raise ValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
 
 

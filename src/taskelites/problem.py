@@ -69,6 +69,7 @@ class Domain:
         draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
         optimum: the best fitness of each task, `(n,)`, where it is known; a function is called when it is needed.
         worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
+        options: how it was made, plain values to be kept with the results.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -94,6 +95,7 @@ class Domain:
     # A function is called when the attribute is first asked for: then only, the attribute exists (`__getattr__`).
     optimum: Any = field(default_factory=lambda: None)
     worst: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fitness(self.fitness, self.call)

@@ -152,7 +152,7 @@ class Result:
         return "\n".join(f"{name:<12} {value}" for name, value in rows)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row a task: `task_id`, its descriptors, `fitness`, `evaluations`, `last_improved`, `solution_0`, ...
+        """One row a task: `task_id`, `task` (the text of an object), descriptors, `fitness`, ..., `solution_0`, ...
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -164,6 +164,8 @@ class Result:
         import pandas as pd
 
         columns: dict[str, Any] = {"task_id": np.arange(len(self))}
+        if self.tasks.objects is not None:
+            columns["task"] = [str(task) for task in self.tasks.objects]
         if self.tasks.descriptors is not None:
             columns |= dict(zip(self.tasks.names, self.tasks.descriptors.T, strict=True))
         columns |= {
@@ -265,6 +267,8 @@ def load(path: str | PathLike[str]) -> Result:
         hint = f"; there are some in its folders {below[0]!r} to {below[-1]!r}" if below else ""
         raise FileNotFoundError(f"there is no result {str(file)!r}{hint}")
     try:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is no .npz file")
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             contents = {name: archive[name] for name in archive.files}
         about = json.loads(str(contents["about"]))

@@ -26,7 +26,7 @@ TABLE_LIMIT = 10_000
 DISTANCE_FUNCTION_LIMIT = 5_000
 
 # What a table of results has besides the descriptors.
-_OTHER_COLUMNS = ("task_id", "fitness", "evaluations", "last_improved")
+_OTHER_COLUMNS = ("task_id", "task", "fitness", "evaluations", "last_improved")
 _FEW_TASKS = 200
 _RANGE_RATIO = 10.0
 

@@ -1,5 +1,6 @@
 """Problems that ship with the library, by name."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,4 +28,7 @@ def domain(name: str, **options: Any) -> Domain:
         >>> arm.dim, len(arm.tasks), arm.call
         (10, 500, 'jax')
     """
-    return DOMAINS[one_of("name", name, DOMAINS)](**options)
+    make = DOMAINS[one_of("name", name, DOMAINS)]
+    for option in options:
+        one_of(f"an option of {name!r}", option, inspect.signature(make).parameters)
+    return make(**options)

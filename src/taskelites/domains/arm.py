@@ -62,6 +62,7 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
         draw=ArmDrawing(target=fitness.target),
         optimum=lambda: arm_optimum(descriptors, dim, fitness.target),
         worst=-(np.hypot(*point) + descriptors[:, 1]),
+        options={"target": list(fitness.target)},
     )
 
 

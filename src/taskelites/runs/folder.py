@@ -32,7 +32,7 @@ class RunFolder:
         self.path = Path(path)
         if self.path.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
             raise FileExistsError(
-                f"out is {str(self.path)!r}, which exists already; runs never overwrite: name a new folder"
+                f"out is {str(self.path)!r}, which is not empty; runs never overwrite: name a new folder"
             )
         try:
             self.path.mkdir(parents=True, exist_ok=True)

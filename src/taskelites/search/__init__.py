@@ -21,9 +21,9 @@ from taskelites.runs import Interruption, Progress, RunFolder
 from taskelites.search.compiled import Compiled
 from taskelites.search.optimizer import Hosted, Optimizer
 from taskelites.search.record import Recorder
-from taskelites.search.statement import Job, Target, as_seed, make_job, warn_of_tasks
+from taskelites.search.statement import MOST_EVALUATIONS, Job, Target, as_seed, make_job, warn_of_tasks
 
-__all__ = ["Optimizer", "Target", "solve"]
+__all__ = ["MOST_EVALUATIONS", "Optimizer", "Target", "solve"]
 
 
 @overload
@@ -116,7 +116,7 @@ class _Harvest:
         for result in found:
             number = len(self.results)
             self.results.append(result)
-            if self.folder is not None:
+            if self.folder is not None and result.evaluations > 0:
                 folder = RunFolder(self.folder.path / f"replicate-{number}") if self.several else self.folder
                 folder.write(result)
 
@@ -126,10 +126,10 @@ class _Harvest:
         with suppress(AttributeError):  # some exceptions take no attributes
             problem.result = self.results if self.several else alone  # type: ignore[attr-defined]
 
-    def interrupted(self) -> Interrupted:
-        """The exception that says so, and where to find what there is."""
-        where = f"; what was found is in {str(self.folder.path)!r}" if self.folder is not None else ""
-        return Interrupted(f"interrupted after {self.results[-1].evaluations:,} evaluations{where}")
+    def where(self) -> str:
+        """Half a sentence on where to find what there is."""
+        found = self.folder is not None and any(result.evaluations for result in self.results)
+        return f"; what was found is in {str(self.folder.path)!r}" if found and self.folder is not None else ""
 
 
 def _run_all(
@@ -160,9 +160,11 @@ def _run_all(
                     raise
                 harvest.take(search.results(recorders))
                 if error is not None:
+                    error.args = (f"{error}{harvest.where()}",)
                     raise error
                 if interruption.noted:
-                    raise harvest.interrupted()
+                    told = harvest.results[-1].evaluations
+                    raise Interrupted(f"interrupted after {told:,} evaluations{harvest.where()}")
     except BaseException as problem:
         harvest.attach(problem)
         raise

@@ -124,6 +124,9 @@ class Optimizer:
         self._fitness = np.full(rows, np.nan)
         self._behaviour = np.full((rows, self._core.behaviour_dim), np.nan) if self._core.behaviour_dim else None
 
+    def __repr__(self) -> str:
+        return f"<Optimizer: {self._settings.name} on {self._problem.tasks!r}, {self._evaluations:,} evaluations told>"
+
     @property
     def evaluations(self) -> int:
         """How many results were told."""

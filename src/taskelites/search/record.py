@@ -155,7 +155,7 @@ def about_run(
         | {"python": platform.python_version()},
     }
     if job is not None:
-        about = {"problem": job.label, "evaluations": job.evaluations} | about
+        about = {"problem": job.label, "options": job.options, "evaluations": job.evaluations} | about
     return about
 
 

@@ -85,6 +85,7 @@ class Job:
     target: np.ndarray | None
     share: float
     label: str
+    options: dict[str, Any]
     optimum: np.ndarray | None
     worst: np.ndarray | None
 
@@ -112,6 +113,7 @@ def make_job(
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
         )
     optimum = worst = None
+    options: dict[str, Any] = {}
     label = getattr(fitness, "__name__", "fitness")
     if is_domain(fitness):
         domain = fitness
@@ -125,6 +127,7 @@ def make_job(
         dim = getattr(domain, "dim", None)
         optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
         label = str(getattr(domain, "name", "domain"))
+        options = dict(getattr(domain, "options", {}))
     elif tasks is None or bounds is None:
         missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
         raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
@@ -146,6 +149,7 @@ def make_job(
         target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
         share=1.0 if aim is None else float(aim.share),
         label=label,
+        options=options,
         optimum=per_task("optimum", optimum, problem.tasks),
         worst=per_task("worst", worst, problem.tasks),
     )

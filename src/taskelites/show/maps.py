@@ -47,7 +47,7 @@ def map(  # noqa: A001 - meant to be called as show.map
 
     points = result.tasks.descriptors
     if points is None or points.shape[1] != 2:
-        width = "no" if points is None else points.shape[1]
+        width = "none" if points is None else points.shape[1]
         raise ValueError(f"the map is drawn for tasks with two descriptors, and these have {width}")
     colours = np.asarray(result.fitness if values is None else values, dtype=float)
     if colours.shape != (len(points),):
