@@ -77,8 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         parents=[shared],
         help="a run on a domain",
-        description="Find the best solution of every task of a domain, and save the result. "
-        "After a semicolon stands what is taken if you do not say.",
+        description="Find the best solution of every task of a domain, and save the result.",
     )
     run.set_defaults(command=_run)
     run.add_argument("domain", metavar="DOMAIN", help="a name that `taskelites list` shows, or module:name of your own")
@@ -86,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "--algorithm",
         default="mt-map-elites",
         metavar="NAME",
-        help="a name that `taskelites list` shows; mt-map-elites",
+        help="a name that `taskelites list` shows (default: mt-map-elites)",
     )
     run.add_argument(
         "--set",
@@ -97,9 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
     run.add_argument("--dim", type=_number, metavar="N", help="length of a solution")
-    run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget; 1e6")
-    run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step; 64")
-    run.add_argument("--seed", type=_number, default=0, metavar="N", help="the same seed gives the same result; 0")
+    run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")
+    run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step (default: 64)")
+    run.add_argument(
+        "--seed", type=_number, default=0, metavar="N", help="the same seed gives the same result (default: 0)"
+    )
     run.add_argument("--replicates", type=_number, metavar="N", help="independent runs, of seed, seed + 1, ...")
     run.add_argument("--out", metavar="FOLDER", help="a new folder for the result; by default one below runs/")
     run.add_argument("--quiet", action="store_true", help="no progress")
