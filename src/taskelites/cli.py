@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "--algorithm",
         default="mt-map-elites",
         metavar="NAME",
-        help="a name that `taskelites list` shows (default: mt-map-elites)",
+        help="see `taskelites list` (default: mt-map-elites)",
     )
     run.add_argument(
         "--set",
