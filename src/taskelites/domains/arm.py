@@ -134,9 +134,8 @@ class ArmDrawing:
         low, high = around.min(axis=0).min() - 0.1, around.max() + 0.1
         ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="x (m)", ylabel="y (m)")
         distance = np.hypot(*(points[-1] - self.target))
-        ax.set_title(
-            f"{NAMES[0]} {task[0]:.3f}, {NAMES[1]} {task[1]:.3f}: {distance:.4f} m from the target", fontsize=9
-        )
+        title = f"{NAMES[0]} {task[0]:.3f}, {NAMES[1]} {task[1]:.3f}\n{distance:.4f} m from the target"
+        ax.set_title(title, fontsize=9)
         ax.legend(loc="lower right", fontsize=8)
         return ax
 
