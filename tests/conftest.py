@@ -4,13 +4,14 @@ import os
 import signal
 
 os.environ.setdefault("MPLBACKEND", "agg")
-# Where the tests are started in the background, Ctrl-C may be switched off for them and all that they start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy as np
 import pytest
 
 import taskelites as te
+
+# Where the tests are started in the background, Ctrl-C may be switched off for them and all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def sphere(solutions, tasks):
