@@ -97,14 +97,8 @@ class FourBehaviours:
 
 
 @record
-class FourBehavioursCore(Core):
+class FourBehavioursCore(EveryTaskCore):
     behaviour_dim: ClassVar[int] = 1
-
-    lower: Any
-    upper: Any
-    descriptors: Any
-    batch_size: int = static()
-    tasks: int = static()
 
     @property
     def rows(self):

@@ -222,7 +222,7 @@ def _domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[st
         domain = found(**given)
     except (ValueError, TypeError, OSError):
         raise  # these say what is wrong with an option
-    except Exception as error:
+    except Exception as error:  # nor is a function of the user's limited in what it may raise
         raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
     if isinstance(domain, Domain):
         told = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
