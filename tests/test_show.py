@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -5,11 +7,38 @@ from matplotlib.path import Path
 
 import taskelites as te
 from taskelites import show
+from taskelites.show import plane
 
 
 @pytest.fixture(scope="module")
 def result(small_arm):
     return te.solve(small_arm, evaluations=300)
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
+
+
+def made(descriptors, fitness, **kwargs):
+    """A result that no run gave."""
+    number = len(descriptors)
+    return te.Result(
+        solutions=np.zeros((number, 1)),
+        fitness=np.array(fitness, dtype=float),
+        tasks=te.Tasks(descriptors=descriptors, **kwargs),
+        evaluations=number,
+        task_evaluations=np.ones(number, dtype=int),
+        last_improved=np.ones(number, dtype=int),
+    )
+
+
+@pytest.fixture
+def wide():
+    """Six descriptors of different spread, the first the widest, and every fifth task unsolved."""
+    descriptors = np.random.default_rng(1).normal(size=(60, 6)) * [3, 1, 2, 0.1, 0.1, 0.1] + 7
+    return made(descriptors, np.where(np.arange(60) % 5, descriptors[:, 1], np.nan), names=list("abcdef"))
 
 
 def test_each_task_has_its_cell_in_its_colour(result):
@@ -26,7 +55,6 @@ def test_each_task_has_its_cell_in_its_colour(result):
     area = sum(_area(polygon) for polygon in polygons)
     width, height = np.diff(axes.get_xlim())[0], np.diff(axes.get_ylim())[0]
     assert area == pytest.approx(width * height)  # the cells fill the frame
-    plt.close("all")
 
 
 def _area(polygon):
@@ -36,8 +64,8 @@ def _area(polygon):
 
 def test_cells_fill_the_frame_far_from_the_origin_and_at_any_scale():
     points = np.random.default_rng(0).random((100, 2)) * [1.0, 1e9] + [1e6, 0.0]
-    width, height = np.ptp([show.maps._frame(points)], axis=1)[0]
-    assert sum(_area(cell - points.mean(axis=0)) for cell in show.maps._cells(points)) == pytest.approx(width * height)
+    width, height = np.subtract(*plane.frame(points, plane.half_a_cell(points))[::-1])
+    assert sum(_area(cell - points.mean(axis=0)) for cell in plane.cells(points)) == pytest.approx(width * height)
 
 
 def test_axes_limits_and_values_are_taken(result):
@@ -46,20 +74,234 @@ def test_axes_limits_and_values_are_taken(result):
     assert result.plot(ax=axes, values=gap, label="gap", vmin=0, vmax=1) is axes
     assert axes.collections[0].get_clim() == (0, 1)
     assert axes.figure.axes[1].get_ylabel() == "gap"
-    plt.close("all")
 
 
 def test_duplicates_and_few_tasks_are_drawn():
     tasks = te.Tasks(descriptors=[[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
     result = te.solve(lambda x, t: x[0], tasks, bounds=(0, 1), dim=1, evaluations=20)
     assert len(show.map(result).collections[0].get_paths()) == 3
-    plt.close("all")
 
 
-def test_other_numbers_of_descriptors_are_refused(line_tasks):
-    result = te.solve(lambda x, t: x[0], line_tasks, bounds=(0, 1), dim=1, evaluations=20)
-    with pytest.raises(ValueError, match="the map is drawn for tasks with two descriptors, and these have 1"):
+def test_two_descriptors_can_be_exchanged(result):
+    axes = show.map(result, axes=("length", 0))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "alpha_max")
+    polygons = [path.vertices for path in axes.collections[0].get_paths()]
+    points = result.tasks.descriptors[:, ::-1]
+    assert all(Path(polygon).contains_point(point) for polygon, point in zip(polygons, points, strict=True))
+
+
+def test_the_colour_bar_can_be_left_out(result):
+    assert len(show.map(result, colorbar=False).figure.axes) == 1
+
+
+def test_more_descriptors_stand_in_the_plane_of_their_principal_components(wide):
+    axes = show.map(wide)
+    coloured, grey = axes.collections
+    descriptors, solved = wide.tasks.descriptors, wide.solved
+    left, singular, _ = np.linalg.svd(descriptors - descriptors.mean(axis=0), full_matrices=False)
+    expected = (left * singular)[:, :2]
+    expected *= np.sign((expected * plane.principal_components(descriptors)[0]).sum(axis=0))
+    np.testing.assert_allclose(coloured.get_offsets(), expected[solved], atol=1e-12)
+    np.testing.assert_allclose(grey.get_offsets(), expected[~solved], atol=1e-12)
+    assert np.array_equal(coloured.get_array(), wide.fitness[solved])
+    percent = 100 * singular**2 / (singular**2).sum()
+    assert axes.get_xlabel() == f"principal component 1 ({percent[0]:.0f} % of the variance)"
+    assert axes.get_ylabel() == f"principal component 2 ({percent[1]:.0f} % of the variance)"
+
+
+def test_unsolved_tasks_are_grey_points_below_the_others_and_explained(wide):
+    axes = show.map(wide)
+    coloured, grey = axes.collections
+    assert grey.get_facecolor().tolist() == [[0.7, 0.7, 0.7, 1.0]]
+    assert grey.get_zorder() < coloured.get_zorder()
+    assert axes.figure.axes[1].get_xlabel() == "grey:\nunsolved"
+    axes = show.map(wide, values=np.arange(60), label="number")
+    assert len(axes.collections) == 1
+    assert axes.figure.axes[1].get_xlabel() == ""
+
+
+def test_the_scale_of_the_tasks_counts_for_the_components():
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1000) for z in (0, 1)])[:6]
+    first = show.map(made(corners, np.zeros(6))).get_xlabel()
+    assert first == "principal component 1 (100 % of the variance)"
+    scaled = show.map(made(corners, np.zeros(6), scale="range"))
+    expected, shares = plane.principal_components(corners / [1, 1000, 1])
+    np.testing.assert_allclose(scaled.collections[0].get_offsets(), expected)
+    assert scaled.get_xlabel() == f"principal component 1 ({100 * shares[0]:.0f} % of the variance)"
+    assert shares[0] < 0.6
+
+
+def test_the_largest_loading_is_positive():
+    positions = np.outer(np.arange(4.0), [1, -2, 0]) + np.outer([1, -1, -1, 1], [0, 0, -0.5])
+    for turned in (positions, -positions):
+        components, shares = plane.principal_components(turned)
+        # The second descriptor says most of the first component, and the third all of the second one.
+        assert np.all(np.diff(components[:, 0]) * np.diff(turned[:, 1]) > 0)
+        np.testing.assert_allclose(components[:, 1], turned[:, 2], atol=1e-12)
+        np.testing.assert_allclose(shares, [25 / 26, 1 / 26])
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_tasks_without_variance_are_drawn_where_they_stand(number):
+    axes = show.map(made(np.full((number, 3), 0.1), np.zeros(number)))
+    assert np.array_equal(axes.collections[0].get_offsets(), np.zeros((number, 2)))
+    assert axes.get_xlabel() == "principal component 1 (0 % of the variance)"
+    assert axes.get_xlim() == pytest.approx((-0.05, 0.05))
+
+
+@pytest.mark.parametrize("axes", [("c", "a"), (2, 0), ["c", 0]])
+def test_axes_chooses_two_descriptors(wide, axes):
+    drawn = wide.plot(axes=axes)
+    assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("c", "a")
+    coloured, grey = drawn.collections
+    points = wide.tasks.descriptors[:, [2, 0]]
+    assert np.array_equal(coloured.get_offsets(), points[wide.solved])
+    assert np.array_equal(grey.get_offsets(), points[~wide.solved])
+
+
+def test_one_descriptor_has_the_fitness_over_it():
+    result = made([[1.0], [2.0], [3.0]], [5.0, np.nan, 6.0], names=["load"])
+    axes = show.map(result)
+    coloured, grey = axes.collections
+    assert coloured.get_offsets().tolist() == [[1, 5], [3, 6]]
+    assert coloured.get_array().tolist() == [5, 6]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("load", "fitness")
+    # The unsolved task has no height: it stands inside of the lower edge, below all others.
+    axes.figure.draw_without_rendering()
+    x, y = axes.transData.inverted().transform(grey.get_offset_transform().transform(grey.get_offsets()))[0]
+    assert x == pytest.approx(2)
+    assert axes.get_ylim()[0] < y < 5
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_a_result_without_a_solution_is_drawn(dim):
+    axes = show.map(made(np.random.default_rng(0).random((5, dim)), np.full(5, np.nan)))
+    axes.figure.draw_without_rendering()
+
+
+def test_several_maps_share_colours_and_colour_bar(result, small_arm):
+    later = te.solve(small_arm, evaluations=900)
+    drawn = show.maps({"early": result, "late": later})
+    assert [axes.get_title() for axes in drawn] == ["early", "late"]
+    known = np.concatenate([result.fitness[result.solved], later.fitness[later.solved]]).astype(float)
+    assert [axes.collections[0].get_clim() for axes in drawn] == [(known.min(), known.max())] * 2
+    (figure,) = {axes.figure for axes in drawn}
+    assert len(figure.axes) == 3
+    assert figure.axes[2].get_ylabel() == "fitness"
+    assert [axes.get_ylabel() for axes in drawn] == ["length", ""]  # the same tasks, so it is said once
+    for axes, own in zip(drawn, (result, later), strict=True):
+        assert np.array_equal(axes.collections[0].get_array().compressed(), own.fitness[own.solved].astype(float))
+
+
+def test_maps_take_axes_limits_values_and_titles(result):
+    figure, axs = plt.subplots(1, 2)
+    gap = result.optimum - result.fitness
+    drawn = show.maps([result, result], axs=axs, values=[gap, 2 * gap], titles=["one", "two"], label="gap", vmin=0)
+    assert drawn == list(axs)
+    assert [axes.get_title() for axes in drawn] == ["one", "two"]
+    assert [axes.get_ylabel() for axes in drawn] == ["length"] * 2  # where they stand is the caller's affair
+    assert {axes.collections[0].get_clim() for axes in drawn} == {(0, 2 * np.nanmax(gap).astype(float))}
+    assert figure.axes[2].get_ylabel() == "gap"
+    (alone,) = show.maps([result], colorbar=False, vmin=-1, vmax=1)
+    assert alone.collections[0].get_clim() == (-1, 1)
+    assert len(alone.figure.axes) == 1
+
+
+def test_maps_of_one_descriptor_share_their_height():
+    low, high = (made([[0.0], [1.0]], fitness) for fitness in ([0, 1], [9, 10]))
+    first, second = show.maps([low, high])
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_ylim()[0] < 0
+    assert first.get_ylim()[1] > 10
+
+
+def test_maps_of_many_descriptors_break_their_labels_and_take_axes(wide):
+    first, second = show.maps([wide, wide])
+    assert first.get_xlabel().startswith("principal component 1\n(")
+    assert np.array_equal(first.collections[0].get_offsets(), second.collections[0].get_offsets())
+    assert [axes.get_xlabel() for axes in show.maps([wide, wide], axes=("c", 0))] == ["c", "c"]
+
+
+@pytest.mark.parametrize(("number", "rows", "columns"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (9, 3, 3)])
+def test_maps_stand_in_rows_of_at_most_four(wide, number, rows, columns):
+    drawn = show.maps([wide] * number)
+    assert drawn[0].get_gridspec().get_geometry() == (rows, columns)
+    assert [bool(axes.get_ylabel()) for axes in drawn] == [i % columns == 0 for i in range(number)]
+
+
+def test_maps_without_a_solution_are_drawn(wide):
+    nothing = replace(wide, fitness=np.full(60, np.nan))
+    show.maps([nothing, nothing])[0].figure.draw_without_rendering()
+    with_one = show.maps([nothing, wide])
+    assert with_one[0].collections[0].get_clim() == with_one[1].collections[0].get_clim()
+
+
+def test_tasks_without_descriptors_are_refused(wide):
+    result = replace(wide, tasks=te.Tasks(list(range(60)), distance=1 - np.eye(60)))
+    message = r"needs descriptors .* these tasks have none; give them some: te.Tasks\(objects, descriptors=...\)"
+    with pytest.raises(ValueError, match=message):
         result.plot()
-    with pytest.raises(ValueError, match="and these have none"):
-        te.solve(lambda x, t: x[0], te.Tasks(list("ab"), distance=1 - np.eye(2)), bounds=(0, 1), dim=1,
-                 evaluations=20).plot()  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        show.maps([wide, result])
+
+
+@pytest.mark.parametrize(
+    ("axes", "error", "message"),
+    [
+        ("ab", ValueError, "axes must be two descriptors, by name or column number, not 'ab'"),
+        (["a"], ValueError, r"axes must be two descriptors, .* not \['a'\]"),
+        (3, ValueError, "axes must be two descriptors, .* not 3"),
+        (("a", "g"), ValueError, r"axes\[1\] must be one of 'a', 'b', .* not 'g'"),
+        ((6, 0), ValueError, r"axes\[0\] must be a whole number of at least 0 and at most 5, not 6"),
+        ((0.5, 0), TypeError, r"axes\[0\] must be a whole number of at least 0 and at most 5, not 0.5"),
+        (("b", 1), ValueError, "axes must be two different descriptors, not 'b' twice"),
+    ],
+)
+def test_axes_that_are_not_two_descriptors_are_refused(wide, axes, error, message):
+    with pytest.raises(error, match=message):
+        show.map(wide, axes=axes)
+
+
+def test_other_mistakes_are_named(wide):
+    with pytest.raises(ValueError, match="axes chooses two descriptors, and these tasks have 1; leave it out"):
+        show.map(made([[0.0], [1.0]], [0, 1]), axes=(0, 1))
+    with pytest.raises(ValueError, match=r"values must hold one number for each of the 60 tasks, not shape \(3,\)"):
+        show.map(wide, values=[1, 2, 3])
+    with pytest.raises(TypeError, match=r"result must be a Result, not list; show.maps draws several"):
+        show.map([wide, wide])
+    assert plt.get_fignums() == []  # found before a figure was opened
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"titles": ["one"]}, ValueError, "titles must be a list with one title for each of the 2 results, not with 1"),
+        ({"titles": "ab"}, TypeError, "titles must be a list with one title for each of the 2 results, not str"),
+        ({"values": [[1]] * 3}, ValueError, "values must be a list with one array for each .* not with 3"),
+        ({"values": [[1]] * 2}, ValueError, r"values\[0\] must hold one number for each of the 60 tasks"),
+        ({"axs": []}, ValueError, "axs must hold matplotlib axes, one for each of the 2 results, not 0 of nothing"),
+        ({"axs": [1, 2]}, ValueError, "axs must hold matplotlib axes, .* not 2 of int"),
+    ],
+)
+def test_arguments_of_maps_hold_one_entry_a_result(wide, arguments, error, message):
+    with pytest.raises(error, match=message):
+        show.maps([wide, wide], **arguments)
+    assert plt.get_fignums() == []
+
+
+def test_results_that_are_none_are_refused(wide):
+    with pytest.raises(TypeError, match=r"results must be a list of Result, .* not Result; show.map draws a single"):
+        show.maps(wide)
+    with pytest.raises(ValueError, match="results must hold at least one Result, but it is empty"):
+        show.maps([])
+    with pytest.raises(TypeError, match=r"results\[1\] must be a Result, not int"):
+        show.maps([wide, 3])
+    with pytest.raises(ValueError, match="titles must be left out where results is a dict"):
+        show.maps({"one": wide}, titles=["two"])
+
+
+def test_axes_of_two_figures_have_no_place_for_a_shared_colour_bar(wide):
+    axs = [plt.subplots()[1], plt.subplots()[1]]
+    with pytest.raises(ValueError, match=r"axs must be of one figure, .* colorbar=False draws none"):
+        show.maps([wide, wide], axs=axs)
+    assert show.maps([wide, wide], axs=axs, colorbar=False) == axs

@@ -1,5 +1,5 @@
-"""Plots. Each takes `ax=` and returns the axes."""
+"""Plots. Each takes matplotlib axes to draw on, and returns those it drew on."""
 
-from taskelites.show.maps import map
+from taskelites.show.drawing import map, maps
 
-__all__ = ["map"]
+__all__ = ["map", "maps"]
