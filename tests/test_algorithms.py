@@ -195,6 +195,22 @@ def test_the_budget_is_met_exactly(name, call, budget):
     assert result.solved.any()
 
 
+@pytest.mark.parametrize("call", ["batch", "jax"])
+@pytest.mark.parametrize("name", CASES)
+def test_each_row_of_the_history_is_what_a_run_that_ends_there_finds(name, call):
+    settings, problem, fitness = CASES[name]
+    function = fitness if call == "jax" else toy_batch(settings)
+    options = {"bounds": problem.bounds, "call": call, "algorithm": settings, "batch_size": 16, "seed": 2}
+    history = te.solve(function, problem.tasks, evaluations=410, **options).history
+    points = history["evaluations"].tolist()
+    # The same points for all algorithms, whatever the number of rows of their steps; the opening of one has 112 rows.
+    assert points == [*range(112 if name == "map-elites-all" else 16, 410, 16), 410]
+    for i in (0, 3, 12, len(points) - 1):
+        alone = te.solve(function, problem.tasks, evaluations=points[i], **options)
+        assert alone.coverage == history["coverage"][i]
+        assert alone.to_row()["mean"] == pytest.approx(history["mean"][i], rel=1e-12)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_raised_budget_gives_what_the_longer_run_gives(name):
     settings, problem, _ = CASES[name]

@@ -8,7 +8,7 @@
 """
 
 from taskelites import show, tasks
-from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.algorithms import MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
 from taskelites.domains import domain
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
 from taskelites.problem import Domain, Problem
@@ -28,10 +28,13 @@ __all__ = [
     "Gaussian",
     "Interrupted",
     "IsoLine",
+    "MapElitesAll",
+    "MapElitesRandom",
     "MultiTaskMapElites",
     "Optimizer",
     "Polynomial",
     "Problem",
+    "RandomSampling",
     "Result",
     "Target",
     "TaskWarning",

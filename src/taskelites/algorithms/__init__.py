@@ -3,14 +3,33 @@
 from typing import Any
 
 from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation, Info, Settings
+from taskelites.algorithms.map_elites_all import MapElitesAll
+from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import one_of
 
 ALGORITHMS: dict[str, type[Settings]] = {
     "mt-map-elites": MultiTaskMapElites,
+    "map-elites-random": MapElitesRandom,
+    "map-elites-all": MapElitesAll,
+    "random": RandomSampling,
 }
 
-__all__ = ["ALGORITHMS", "Candidates", "Core", "Elites", "Evaluation", "Info", "Settings", "as_algorithm"]
+__all__ = [
+    "ALGORITHMS",
+    "Candidates",
+    "Core",
+    "Elites",
+    "Evaluation",
+    "Info",
+    "MapElitesAll",
+    "MapElitesRandom",
+    "MultiTaskMapElites",
+    "RandomSampling",
+    "Settings",
+    "as_algorithm",
+]
 
 
 def as_algorithm(algorithm: Any) -> Any:

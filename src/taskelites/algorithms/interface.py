@@ -12,10 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from taskelites import archive as archives
 from taskelites import draws
 from taskelites.archive import Archive
+from taskelites.errors import whole_number
 from taskelites.problem import Problem
 from taskelites.pytree import record
+from taskelites.selection import uniform_integers
+from taskelites.tasks import Tasks
 
 __all__ = [
     "NOWHERE",
@@ -25,9 +29,14 @@ __all__ = [
     "Evaluation",
     "Info",
     "Settings",
+    "State",
+    "as_random_start",
     "box_arrays",
+    "descriptors_of",
     "random_solutions",
+    "random_tasks",
     "replace",
+    "start_steps",
     "task_rows",
 ]
 
@@ -96,6 +105,15 @@ class Elites(NamedTuple):
     tasks: Array | None = None
 
 
+@record
+class State:
+    """All that a simple algorithm keeps: the key of the run, how many steps were asked, the elites."""
+
+    key: Array
+    step: Array
+    archive: Archive
+
+
 class Core:
     """What a core provides; a state has an `archive`."""
 
@@ -115,11 +133,17 @@ class Core:
         raise NotImplementedError
 
     def tell(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Info]:
-        """Learn from their evaluation."""
-        raise NotImplementedError
+        """Learn from their evaluation: here, keep the best of each niche."""
+        niches = evaluation.place(candidates.niches)
+        archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)
+        return replace(state, archive=archive), Info(success=success)
+
+    def opening(self, state: Any) -> Candidates | None:
+        """Candidates that come before the first step and are told by `adopt`, where an algorithm begins otherwise."""
+        return None
 
     def adopt(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
-        """Take in solutions that the user knew before the search; `candidates` has no `origin`."""
+        """Take in what came before the first step: the opening, and solutions that the user knew (with no `origin`)."""
         return self.tell(state, candidates, evaluation)[0]
 
     def elites(self, state: Any) -> Elites:
@@ -161,6 +185,32 @@ def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array
     """Solutions uniformly at random in the box, `(rows, dim)`."""
     inside = lower + draws.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
     return jnp.minimum(inside, upper)  # which rounding may have passed
+
+
+def random_tasks(key: Array, rows: int, tasks: int) -> Array:
+    """Numbers of tasks, uniformly at random, `(rows,)`."""
+    return uniform_integers(draws.words(key, (rows,)), jnp.uint32(tasks))
+
+
+def as_random_start(value: int | float) -> int | float:
+    """A number of random solutions, or a share of the tasks, or an error."""
+    if isinstance(value, float) and not (value > 1 and value.is_integer()):
+        if not 0 < value < 1:
+            expected = "a whole number of solutions or a share of the tasks between 0 and 1"
+            raise ValueError(f"random_start must be {expected}, not {value!r}")
+        return value
+    return whole_number("random_start", value, least=1, most=2**31 - 1)
+
+
+def start_steps(random_start: int | float, tasks: int, batch_size: int) -> int:
+    """How many whole batches hold so many random solutions (or that share of the tasks)."""
+    start = random_start * tasks if isinstance(random_start, float) else random_start
+    return int(-(-start // batch_size))
+
+
+def descriptors_of(tasks: Tasks) -> Array | None:
+    """The descriptors of all tasks, where they have some, in the precision that JAX has now."""
+    return None if tasks.descriptors is None else jnp.asarray(tasks.descriptors)
 
 
 def task_rows(descriptors: Array | None, niches: Array) -> Array | None:

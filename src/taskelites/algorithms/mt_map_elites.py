@@ -29,9 +29,13 @@ from taskelites.algorithms.interface import (
     Core,
     Evaluation,
     Info,
+    as_random_start,
     box_arrays,
+    descriptors_of,
     random_solutions,
+    random_tasks,
     replace,
+    start_steps,
     task_rows,
 )
 from taskelites.archive import Archive
@@ -39,7 +43,7 @@ from taskelites.bandit import ucb1
 from taskelites.errors import one_of, whole_number
 from taskelites.problem import Problem
 from taskelites.pytree import record, static
-from taskelites.selection import Tournament, tournament, uniform_integers, uniform_parents
+from taskelites.selection import Tournament, tournament, uniform_parents
 from taskelites.variation import IsoLine, as_variation
 
 
@@ -83,15 +87,7 @@ class MultiTaskMapElites:
             raise ValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
         object.__setattr__(self, "tournament", sizes)
         object.__setattr__(self, "variation", as_variation(self.variation))
-        if isinstance(self.random_start, float) and not (self.random_start > 1 and self.random_start.is_integer()):
-            if not 0 < self.random_start < 1:
-                raise ValueError(
-                    "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, "
-                    f"not {self.random_start!r}"
-                )
-        else:
-            start = whole_number("random_start", self.random_start, least=1, most=2**31 - 1)
-            object.__setattr__(self, "random_start", start)
+        object.__setattr__(self, "random_start", as_random_start(self.random_start))
         if not isinstance(self.replacement, bool):
             raise TypeError(f"replacement must be True or False, not {self.replacement!r}")
         one_of("reward", self.reward, ["count", "rate"])
@@ -106,16 +102,15 @@ class MultiTaskMapElites:
         tasks = problem.finite_tasks(self.name)
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         sizes: tuple[int, ...] = self.tournament if tasks.has_distance else (1,)  # type: ignore[assignment]
-        start = self.random_start * len(tasks) if isinstance(self.random_start, float) else self.random_start
         lower, upper = box_arrays(problem)
         return MultiTaskMapElitesCore(
             lower=lower,
             upper=upper,
-            descriptors=None if tasks.descriptors is None else jnp.asarray(tasks.descriptors),
+            descriptors=descriptors_of(tasks),
             tournament=tournament(tasks, sizes, replacement=self.replacement),
             variation=self.variation,
             reward_scale=jnp.asarray(1.0 if self.reward == "count" else 1.0 / batch_size),
-            start_steps=jnp.int32(-(-start // batch_size)),
+            start_steps=jnp.int32(start_steps(self.random_start, len(tasks), batch_size)),
             sizes=sizes,
             batch_size=batch_size,
         )
@@ -176,8 +171,8 @@ class MultiTaskMapElitesCore(Core):
         arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
         starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
         # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
-        anything, anywhere = self._random(draws.fold_in(key, 0))
-        children, near = self._children(draws.fold_in(key, 1), state.archive, arm)
+        anything, anywhere = self.random(draws.fold_in(key, 0))
+        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
         niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, children),
@@ -187,14 +182,13 @@ class MultiTaskMapElitesCore(Core):
         )
         return candidates, replace(state, step=state.step + 1)
 
-    def _random(self, key: Array) -> tuple[Array, Array]:
+    def random(self, key: Array) -> tuple[Array, Array]:
         """Random solutions on random tasks (1)."""
         key_solution, key_task = draws.split(key)
-        words = draws.words(key_task, (self.rows,))
         solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
-        return solutions, uniform_integers(words, jnp.uint32(self.tournament.tasks))
+        return solutions, random_tasks(key_task, self.rows, self.tournament.tasks)
 
-    def _children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array]:
+    def children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array]:
         """Children of two random elites (2.1), each on a task near its first parent's (2.2)."""
         key_parents, key_variation, key_tournament = draws.split(key, 3)
         first, second = uniform_parents(key_parents, archive, (2, self.rows))

@@ -41,7 +41,7 @@ class TracedFitness:
             value_like = False
         return cls(fitness, behaviour_dim, fitness if value_like else object())
 
-    def __call__(self, candidates: Candidates, rows_told: Array) -> Evaluation:
+    def __call__(self, candidates: Candidates, rows_told: Array | int) -> Evaluation:
         """Evaluate a batch of which the first `rows_told` rows count."""
         value = jax.vmap(self.fitness)(candidates.solutions, candidates.tasks)
         fitness, behaviour = value if self.behaviour_dim else (value, None)

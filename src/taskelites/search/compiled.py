@@ -21,6 +21,7 @@ from taskelites.search.record import (
     logged_points,
     make_result,
     measure,
+    measure_inside,
     one_by_one,
 )
 from taskelites.search.statement import Job
@@ -54,13 +55,44 @@ def _advance(
 
 
 @partial(jax.jit, static_argnames="evaluate")
+def _inside(
+    core: Core, evaluate: TracedFitness, states: Any, rows: Array, target: Array | None, share: Array
+) -> Measures:
+    """The measures after the first so many rows of the next step, `(replicates, points)`; see `measure_inside`."""
+
+    def run(state: Any) -> Measures:
+        candidates, asked = core.ask(state)
+        fitness = evaluate(candidates, core.rows).fitness
+        counted = rows
+        if target is not None:
+            archive = core.elites(state).archive
+            counted = rows * ~metrics.reached(archive.fitness, archive.evaluations, target, share)
+        return lax.map(lambda number: measure_inside(core, asked, candidates, fitness, number), counted)
+
+    return jax.vmap(run)(states)
+
+
+@partial(jax.jit, static_argnames="evaluate")
 def _adopt(core: Core, evaluate: TracedFitness, states: Any, initial: Candidates, rows_told: Array) -> Any:
     return jax.vmap(lambda state, known: core.adopt(state, known, evaluate(known, rows_told)))(states, initial)
 
 
 @jax.jit
-def _init(core: Core, keys: Array) -> Any:
-    return jax.vmap(core.init)(keys)
+def _init(core: Core, keys: Array) -> tuple[Any, Candidates | None]:
+    states = jax.vmap(core.init)(keys)
+    return states, jax.vmap(core.opening)(states)
+
+
+def _stops(points: list[int], done: int, rows: int) -> list[tuple[int, list[int]]]:
+    """For each step that holds points: how many whole steps come before it, and how many of its rows each counts."""
+    stops: list[tuple[int, list[int]]] = []
+    for point in points:
+        step, inside = divmod(point - done, rows)
+        if stops and stops[-1][0] == step:
+            stops[-1][1].append(inside)
+        else:
+            stops.append((step, [inside]))
+    return stops
 
 
 class Compiled:
@@ -77,7 +109,7 @@ class Compiled:
         self.seeds = seeds
         self.core, self.evaluate = prepared or self.prepare(job)
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
-        self.states = _init(self.core, self.keys)
+        self.states, self.opening = _init(self.core, self.keys)
         self.shown = self.states
         self.target = None if job.target is None else jnp.asarray(job.target)
 
@@ -92,30 +124,55 @@ class Compiled:
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
         """Until the budget is spent, all have their target, or Ctrl-C."""
         rows = self.core.rows
-        done = self._adopt_initial()
-        for point in logged_points(self.job, rows):
-            steps, cut = divmod(point - done, rows)
-            self.states, found = self._advanced(steps, rows)
+        opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
+        points = logged_points(self.job, opening_rows)
+        begin = self._adopt_before()
+        stops = _stops(points, begin, rows)
+        widest = max(len(inside) for _, inside in stops)
+        taken = 0
+        for step, inside in stops:
+            self.states, found = self._advanced(step - taken, rows)
             self.shown = self.states
-            done += steps * rows
-            if cut:  # the budget ends within a step, whose other rows stay pending: `states` remains at its beginning
+            taken = step
+            seen = [found] if inside[0] == 0 else []
+            # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
+            cut = inside[-1] if step == stops[-1][0] else 0
+            looks = [number for number in inside if number not in (0, cut)]
+            seen += self._looked_inside(looks, widest)
+            if cut:
                 self.shown, found = self._advanced(1, cut)
-            now = one_by_one(found)
-            for recorder, its_own in zip(recorders, now, strict=True):
-                recorder.log(its_own)
+                seen.append(found)
+            for found in seen:
+                now = one_by_one(found)
+                for recorder, its_own in zip(recorders, now, strict=True):
+                    recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
             show(max(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
-            if interruption.noted or all(count < point for count in told):
+            if interruption.noted or all(count < begin + step * rows + inside[-1] for count in told):
                 break
 
-    def _adopt_initial(self) -> int:
-        job = self.job
-        if job.initial is None:
-            return 0
-        known = [job.initial.candidates(key, job.problem) for key in self.keys]
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *known)
-        done = min(job.initial_rows, job.evaluations)
-        self.states = _adopt(self.core, self.evaluate, self.states, together, done)
+    def _looked_inside(self, rows: list[int], widest: int) -> list[Measures]:
+        """The measures after so many rows of the next step, for each of these numbers."""
+        if not rows:
+            return []
+        # Always as many points, so that it is compiled once.
+        padded = np.pad(np.array(rows, np.int32), (0, widest - len(rows)))
+        found = jax.device_get(_inside(self.core, self.evaluate, self.states, padded, self.target, self.job.share))
+        return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]
+
+    def _adopt_before(self) -> int:
+        """Evaluate what comes before the first step; returns how many evaluations that took."""
+        job, done = self.job, 0
+        known: list[Candidates] = []
+        if job.initial is not None:
+            alone = [job.initial.candidates(key, job.problem) for key in self.keys]
+            known.append(jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone))
+        if self.opening is not None:
+            known.append(self.opening)
+        for candidates in known:
+            rows = min(candidates.niches.shape[1], job.evaluations - done)
+            self.states = _adopt(self.core, self.evaluate, self.states, candidates, rows)
+            done += rows
         return done
 
     def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:

@@ -21,7 +21,16 @@ from taskelites.evaluation import HostEvaluator
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.runs import Interruption
-from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
+from taskelites.search.record import (
+    Measures,
+    Recorder,
+    about_run,
+    elites,
+    logged_points,
+    make_result,
+    measure_inside,
+    measures,
+)
 from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
 from taskelites.tasks import Tasks
 
@@ -42,21 +51,23 @@ def _tell_ask(core: Core, state: Any, candidates: Candidates, evaluation: Evalua
 
 
 @partial(jax.jit, donate_argnames="state")
-def _adopt_ask(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Candidates]:
-    state = core.adopt(state, candidates, evaluation)
+def _adopt(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
+    return core.adopt(state, candidates, evaluation)
+
+
+@partial(jax.jit, donate_argnames="state")
+def _ask(core: Core, state: Any) -> tuple[Any, Candidates]:
     candidates, state = core.ask(state)
     return state, candidates
 
 
-@jax.jit
-def _init_ask(core: Core, key: Array) -> tuple[Any, Candidates]:
-    candidates, state = core.ask(core.init(key))
-    return state, candidates
+_measure_inside = jax.jit(measure_inside)
 
 
 @jax.jit
-def _init(core: Core, key: Array) -> Any:
-    return core.init(key)
+def _init(core: Core, key: Array) -> tuple[Any, Candidates | None]:
+    state = core.init(key)
+    return state, core.opening(state)
 
 
 class Optimizer:
@@ -108,13 +119,20 @@ class Optimizer:
         with host_precision():
             self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1, most=2**24))
             key = jax.random.key(self._seed, impl=draws.IMPLEMENTATION)
-            self._adopting = initial is not None
-            if initial is not None:
-                self._state = _init(self._core, key)
-                self._open(initial.candidates(key, problem))
-            else:
-                self._state, candidates = _init_ask(self._core, key)
-                self._open(candidates)
+            self._state, opening = _init(self._core, key)
+            known = None if initial is None else initial.candidates(key, problem)
+            self._before = [candidates for candidates in (known, opening) if candidates is not None]
+            self._opening_rows = 0 if opening is None else len(opening)
+            self._open_next()
+
+    def _open_next(self) -> None:
+        """Begin the next step, or what comes before the first one."""
+        self._adopting = bool(self._before)
+        if self._adopting:
+            self._open(self._before.pop(0))
+        else:
+            self._state, candidates = _ask(self._core, self._state)
+            self._open(candidates)
 
     def _open(self, candidates: Candidates) -> None:
         """Begin a step: these are to be evaluated."""
@@ -185,23 +203,37 @@ class Optimizer:
         self._asked = None
         if self._row == len(self._candidates):
             with host_precision():
-                self._state, candidates = self._step(self._state)
-            self._adopting = False
-            self._open(candidates)
+                if self._adopting:
+                    self._state = _adopt(self._core, self._state, self._candidates, self._evaluation())
+                    self._open_next()
+                else:
+                    self._state, candidates = self._step(self._state)
+                    self._open(candidates)
+
+    def _evaluation(self) -> Evaluation:
+        """What is known of the step."""
+        told = np.arange(len(self._candidates)) < self._row
+        return Evaluation(fitness=self._fitness, told=told, behaviour=self._behaviour)  # type: ignore[arg-type]
 
     def _step(self, state: Any) -> tuple[Any, Candidates]:
-        """Tell the rows that are known to `state`, which is given away."""
-        told = np.arange(len(self._candidates)) < self._row
-        evaluation = Evaluation(fitness=self._fitness, told=told, behaviour=self._behaviour)  # type: ignore[arg-type]
-        finish = _adopt_ask if self._adopting else _tell_ask
-        return finish(self._core, state, self._candidates, evaluation)
+        """Tell what is known to `state`, which is given away, and ask for more."""
+        return _tell_ask(self._core, state, self._candidates, self._evaluation())
 
     def _state_now(self) -> Any:
         """The state with all that was told; where a step is not finished, a preview of it."""
         if self._row == 0:
             return self._state
         with host_precision():
-            return self._step(jax.tree.map(jnp.copy, self._state))[0]
+            copy = jax.tree.map(jnp.copy, self._state)
+            if self._adopting:
+                return _adopt(self._core, copy, self._candidates, self._evaluation())
+            return self._step(copy)[0]
+
+    def _glance(self) -> Measures:
+        """What the history wants to know, without telling a step that is not finished."""
+        with host_precision():
+            inside = _measure_inside(self._core, self._state, self._candidates, self._fitness, self._row)
+            return jax.device_get(inside)
 
     def _look(self, at: Callable[[Core, Any], list[Any]]) -> Any:
         """`measures` or `elites` of the state."""
@@ -237,18 +269,18 @@ class Hosted:
         """Until the budget is spent, the target reached, an error, or Ctrl-C."""
         job, optimizer = self.job, self.optimizer
         evaluate = HostEvaluator(job.fitness, job.call, optimizer._core.behaviour_dim)
-        points = iter(logged_points(job, optimizer._core.rows))
+        points = iter(logged_points(job, optimizer._opening_rows))
         point = next(points)
         error = None
         while optimizer.evaluations < job.evaluations and error is None and not interruption.noted:
-            asked = optimizer.ask(at_most=job.evaluations - optimizer.evaluations)
+            asked = optimizer.ask(at_most=point - optimizer.evaluations)
             found = evaluate(asked.solutions, asked.tasks, asked.numbers, lambda: interruption.noted)
             optimizer._accept(found.fitness, found.behaviour)
             error = found.error
-            if optimizer.evaluations >= point:
-                recorders[0].log(optimizer._look(measures))
-                point = next(points, job.evaluations)
-            show(optimizer.evaluations, lambda: optimizer._look(measures).fitness)
+            if optimizer.evaluations == point < job.evaluations:
+                recorders[0].log(optimizer._glance())
+                point = next(points)
+            show(optimizer.evaluations, lambda: optimizer._glance().fitness)
             if job.target is not None and self._reached():
                 break
         recorders[0].log(optimizer._look(measures))

@@ -9,11 +9,13 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from taskelites import metrics
-from taskelites.algorithms import Core, Elites
+from taskelites.algorithms import Candidates, Core, Elites
+from taskelites.algorithms.interface import NOWHERE
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.search.statement import Job
@@ -50,6 +52,27 @@ def measure(core: Core, states: Any) -> Measures:
     return jax.vmap(one)(states)
 
 
+def measure_inside(core: Core, state: Any, candidates: Candidates, fitness: Any, rows: Any) -> Measures:
+    """The measures in the middle of a step: of `state` with the first so many rows of the step counted.
+
+    A step may be longer than the history is fine, and only telling all of it gives a state; but what the rows do to the
+    fitness of their tasks is known without.
+    """
+    archive = core.elites(state).archive
+    counted = jnp.arange(len(candidates)) < rows
+    number = candidates.niches if candidates.numbers is None else candidates.numbers
+    failed = counted & (jnp.isnan(fitness) | (fitness == jnp.inf))
+    infeasible = counted & (fitness == -jnp.inf)
+    place = jnp.where(counted & jnp.isfinite(fitness), number, NOWHERE)
+    return Measures(
+        fitness=archive.fitness.at[place].max(fitness, mode="drop"),
+        told=archive.told + jnp.sum(counted, dtype=jnp.int32),
+        failed=archive.failed + jnp.sum(failed, dtype=jnp.int32),
+        infeasible=archive.infeasible + jnp.sum(infeasible, dtype=jnp.int32),
+        diagnostics=core.diagnostics(state),
+    )
+
+
 _measure = jax.jit(measure)
 
 
@@ -74,14 +97,21 @@ def elites(core: Core, states: Any) -> list[Elites]:
     return one_by_one(_elites(core, states))
 
 
-def logged_points(job: Job, rows: int) -> list[int]:
-    """After which evaluations the history gets a row: first, second, fourth... step, then 200 times evenly."""
+def logged_points(job: Job, opening_rows: int) -> list[int]:
+    """After which evaluations the history gets a row: first, second, fourth... batch, then 200 times evenly.
+
+    They do not depend on how many rows the algorithm's steps have, so that histories can be compared. What comes before
+    the first step gets one row, at its end.
+    """
     start = min(job.initial_rows, job.evaluations)
-    steps = -(-(job.evaluations - start) // rows)
-    every = max(1, steps // _LOGGED_POINTS)
+    batches = -(-(job.evaluations - start) // job.batch_size)
+    every = max(1, batches // _LOGGED_POINTS)
     doubling = [2**i for i in range(every.bit_length())]
-    chosen = sorted({step for step in [*doubling, *range(every, steps + 1, every), steps] if 0 < step <= steps})
-    return [min(start + step * rows, job.evaluations) for step in chosen] or [start]
+    chosen = {0, *doubling, *range(every, batches + 1, every), batches}
+    points = {start + batch * job.batch_size for batch in chosen if batch <= batches}
+    opened = start + opening_rows
+    within = {point for point in points | {opened} if max(opened, 1) <= point < job.evaluations}
+    return [*sorted(within), job.evaluations]
 
 
 @dataclass

@@ -1,0 +1,46 @@
+"""MAP-Elites with random tasks: children of elites, each tried on a task chosen uniformly at random.
+
+The baseline "vanilla MAP-Elites (random task)" of Mouret and Maguire (GECCO 2020, section 4.1). It is Multi-task
+MAP-Elites with a tournament of size 1, and is made of it; the distance between tasks makes no difference.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from taskelites.algorithms.interface import as_random_start
+from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
+from taskelites.problem import Problem
+from taskelites.variation import IsoLine, as_variation
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapElitesRandom:
+    """The settings of MAP-Elites with random tasks.
+
+    Args:
+        variation: as for `MultiTaskMapElites`.
+        random_start: how many random solutions come first, rounded up to whole batches; or a share of the tasks.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=300)
+        >>> result = te.solve(arm, evaluations=10_000, algorithm=te.MapElitesRandom(variation="sbx"))
+        >>> result.coverage
+        1.0
+    """
+
+    name: ClassVar[str] = "map-elites-random"
+    uses_distance: ClassVar[bool] = False
+
+    variation: Any = field(default_factory=IsoLine)
+    random_start: int | float = 100
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variation", as_variation(self.variation))
+        object.__setattr__(self, "random_start", as_random_start(self.random_start))
+
+    def bind(self, problem: Problem, batch_size: int = 64) -> MultiTaskMapElitesCore:
+        """The algorithm on this problem, in the precision that JAX has now."""
+        problem.finite_tasks(self.name)
+        same = MultiTaskMapElites(tournament=1, variation=self.variation, random_start=self.random_start)
+        return same.bind(problem, batch_size)

@@ -1,0 +1,84 @@
+"""Random sampling: random solutions on random tasks, the best of each task kept.
+
+The baseline "random sampling" of Mouret and Maguire (GECCO 2020, section 4.1).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from taskelites import archive as archives
+from taskelites import draws
+from taskelites.algorithms.interface import (
+    Candidates,
+    Core,
+    State,
+    box_arrays,
+    descriptors_of,
+    random_solutions,
+    random_tasks,
+    replace,
+    task_rows,
+)
+from taskelites.errors import whole_number
+from taskelites.problem import Problem
+from taskelites.pytree import record, static
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSampling:
+    """Random sampling has no settings.
+
+    Example:
+        >>> import taskelites as te
+        >>> te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm=te.RandomSampling()).coverage
+        1.0
+    """
+
+    name: ClassVar[str] = "random"
+    uses_distance: ClassVar[bool] = False
+
+    def bind(self, problem: Problem, batch_size: int = 64) -> "RandomSamplingCore":
+        """The algorithm on this problem, in the precision that JAX has now."""
+        tasks = problem.finite_tasks(self.name)
+        lower, upper = box_arrays(problem)
+        return RandomSamplingCore(
+            lower=lower,
+            upper=upper,
+            descriptors=descriptors_of(tasks),
+            tasks=len(tasks),
+            batch_size=whole_number("batch_size", batch_size, least=1, most=2**24),
+        )
+
+
+@record
+class RandomSamplingCore(Core):
+    """Random sampling bound to a problem."""
+
+    lower: Array
+    upper: Array
+    descriptors: Array | None
+    tasks: int = static()
+    batch_size: int = static()
+
+    @property
+    def rows(self) -> int:
+        """The batch size."""
+        return self.batch_size
+
+    def init(self, key: Array) -> State:
+        """An empty archive."""
+        return State(key=key, step=jnp.int32(0), archive=archives.empty(self.tasks, len(self.lower)))
+
+    def ask(self, state: State) -> tuple[Candidates, State]:
+        """Random solutions on random tasks."""
+        key_solution, key_task = draws.split(draws.fold_in(state.key, state.step))
+        niches = random_tasks(key_task, self.rows, self.tasks)
+        candidates = Candidates(
+            solutions=random_solutions(key_solution, self.rows, self.lower, self.upper),
+            niches=niches,
+            tasks=task_rows(self.descriptors, niches),
+        )
+        return candidates, replace(state, step=state.step + 1)
