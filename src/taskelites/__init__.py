@@ -8,7 +8,7 @@
 """
 
 from taskelites import show, tasks
-from taskelites.algorithms import MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
+from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
 from taskelites.domains import domain
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
 from taskelites.problem import Domain, Problem
@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SBX",
     "Box",
+    "CmaEs",
     "Domain",
     "FitnessError",
     "FitnessWarning",

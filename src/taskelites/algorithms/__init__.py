@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from taskelites.algorithms.cma_es import CmaEs
 from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation, Info, Settings
 from taskelites.algorithms.map_elites_all import MapElitesAll
 from taskelites.algorithms.map_elites_random import MapElitesRandom
@@ -13,12 +14,14 @@ ALGORITHMS: dict[str, type[Settings]] = {
     "mt-map-elites": MultiTaskMapElites,
     "map-elites-random": MapElitesRandom,
     "map-elites-all": MapElitesAll,
+    "cma-es": CmaEs,
     "random": RandomSampling,
 }
 
 __all__ = [
     "ALGORITHMS",
     "Candidates",
+    "CmaEs",
     "Core",
     "Elites",
     "Evaluation",

@@ -1,0 +1,424 @@
+"""CMA-ES on each task: independent searches, one a task, all in step.
+
+The baseline "CMA-ES" of Mouret and Maguire (GECCO 2020, section 4.1), who ran Hansen's `cma` package on each task.
+This is the same algorithm for all tasks at once: weighted recombination with active covariance update and cumulative
+step-size adaptation, with the parameters of `cma` 4.5 (Hansen, "The CMA Evolution Strategy: A Tutorial",
+arXiv:1604.00772; numbers at the ends of lines are its equations), and the boundary penalty of its `BoundPenalty`
+(Hansen et al., "A Method for Handling Uncertainty in Evolutionary Optimization", IEEE TEC 2009, addendum). The tests
+compare them update by update.
+
+Solutions outside of the box are evaluated at their nearest point inside and ranked with a penalty for the distance,
+whose weights adapt. There are no stopping criteria and no restarts.
+
+Where this departs from `cma`:
+
+1. The penalty is computed from the solutions as they were drawn, as in `cma` before 4.0. Since then, without further
+   transformations, it is computed from the repaired ones, so it is always zero (`penalty=False` does that).
+2. The standard deviation starts at `sigma0`, as in `cma` before 3.3. Since then, it is cut to a third of the box
+   (`max_std=1/3` does that).
+3. Eigenvalues have a floor at the precision of the numbers, and sizes stay within what can be squared; `cma` changes
+   coordinates instead. The decomposition is made anew in each generation, not lazily.
+4. An evaluation that failed or is infeasible ranks last; if all of a task's generation are, its distribution waits.
+5. Populations below 6 are drawn as all others, not in mirrored pairs.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites import archive as archives
+from taskelites import draws
+from taskelites.algorithms.interface import (
+    Candidates,
+    Core,
+    Evaluation,
+    Info,
+    box_arrays,
+    descriptors_of,
+    replace,
+    task_rows,
+)
+from taskelites.archive import Archive
+from taskelites.errors import whole_number
+from taskelites.problem import Problem
+from taskelites.pytree import record, static
+
+
+@dataclass(frozen=True, kw_only=True)
+class CmaEs:
+    """The settings of CMA-ES on each task.
+
+    A step is a generation of all tasks, so the batch size makes no difference to the search.
+
+    Args:
+        population: solutions a generation, of each task; None for the default, 4 + floor(3 log dim).
+        x0: where in the box each search starts, in widths of the box: 0.5 is its middle.
+        sigma0: the standard deviation at the start, in widths of the box.
+        penalty: whether solutions outside of the box are penalised, or only moved to its border.
+        max_std: the most that the standard deviation of any coordinate may be, in widths of the box; None for any.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> result = te.solve(arm, evaluations=40_000, algorithm=te.CmaEs())
+        >>> result.task_evaluations.tolist() == [200] * 200
+        True
+    """
+
+    name: ClassVar[str] = "cma-es"
+    uses_distance: ClassVar[bool] = False
+
+    population: int | None = None
+    x0: float = 0.5
+    sigma0: float = 0.5
+    penalty: bool = True
+    max_std: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.population is not None:
+            object.__setattr__(self, "population", whole_number("population", self.population, least=2, most=2**16))
+        if not (isinstance(self.x0, int | float) and 0 <= self.x0 <= 1):
+            raise ValueError(f"x0 must be a place in the box, from 0 to 1, not {self.x0!r}")
+        for name in ("sigma0", "max_std"):
+            value = getattr(self, name)
+            if not ((name == "max_std" and value is None) or (isinstance(value, int | float) and 0 < value < math.inf)):
+                raise ValueError(f"{name} must be a number of box widths above 0, not {value!r}")
+        if not isinstance(self.penalty, bool):
+            raise TypeError(f"penalty must be True or False, not {self.penalty!r}")
+
+    def bind(self, problem: Problem, batch_size: int = 64) -> "CmaEsCore":
+        """The algorithm on this problem, in the precision that JAX has now."""
+        tasks = problem.finite_tasks(self.name)
+        dim = len(problem.lower)
+        population = self.population or 4 + math.floor(3 * math.log(dim))
+        lower, upper = box_arrays(problem)
+        return CmaEsCore(
+            lower=lower,
+            upper=upper,
+            descriptors=descriptors_of(tasks),
+            rates=jax.tree.map(jnp.asarray, rates(dim, population)),
+            x0=jnp.asarray(float(self.x0)),
+            sigma0=jnp.asarray(float(self.sigma0)),
+            max_std=None if self.max_std is None else jnp.asarray(float(self.max_std)),
+            penalty=self.penalty,
+            population=population,
+            tasks=len(tasks),
+        )
+
+
+@record
+class Rates:
+    """The constants of the strategy; tutorial, table 1.
+
+    Attributes:
+        weights: `(population,)`, of the ranks, the best first; those of the worse half are negative.
+        mu_eff: how many equal parents the positive weights are worth.
+        c_sigma, d_sigma: of the step-size: its path's memory, its damping.
+        c_c, c_1, c_mu: of the covariance matrix: its path's memory, its learning rates.
+        chi: the mean length of a standard normal vector.
+    """
+
+    weights: np.ndarray
+    mu_eff: float
+    c_sigma: float
+    d_sigma: float
+    c_c: float
+    c_1: float
+    c_mu: float
+    chi: float
+
+
+def rates(dim: int, population: int) -> Rates:
+    """The default constants for a dimension and a population.
+
+    Example:
+        >>> from taskelites.algorithms.cma_es import rates
+        >>> round(rates(10, 10).mu_eff, 4), round(rates(10, 10).c_sigma, 4)
+        (3.1673, 0.3196)
+    """
+    raw = math.log((population + 1) / 2) - np.log(np.arange(1, population + 1))  # (49)
+    positive, negative = raw[raw > 0], raw[raw <= 0]
+    mu_eff = float(positive.sum() ** 2 / np.square(positive).sum())
+    c_1 = min(1.0, population / 6) * 2 / ((dim + 1.3) ** 2 + mu_eff)  # (57)
+    c_mu = min(1 - c_1, 2 * (0.25 + mu_eff - 2 + 1 / mu_eff) / ((dim + 2) ** 2 + mu_eff))  # (58)
+    total = abs(negative.sum())
+    mu_eff_minus = total**2 / np.square(negative).sum() if total > 0 else 0.0
+    most = min(1 + c_1 / c_mu, (1 - c_1 - c_mu) / (dim * c_mu), 1 + 2 * mu_eff_minus / (mu_eff + 2))  # (50) to (52)
+    weights = np.concatenate([positive / positive.sum(), negative * (most / total if total > 0 else 0.0)])  # (53)
+    c_sigma = min(0.5, (mu_eff + 2) / (dim + mu_eff + 3))  # (55)
+    spread = max(1.0, 3 * (1 - 0.5 ** (dim / 9))) * math.sqrt((mu_eff - 1) / (dim + 1))
+    return Rates(
+        weights=weights,
+        mu_eff=mu_eff,
+        c_sigma=c_sigma,
+        d_sigma=1 + 2 * max(0.0, spread - 1) + c_sigma,  # (55), with the attenuation of `cma` 4.5
+        c_c=(4 + mu_eff / dim) / (dim + 4 + 2 * mu_eff / dim),  # (56)
+        c_1=c_1,
+        c_mu=c_mu,
+        chi=math.sqrt(2) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2)),
+    )
+
+
+@record
+class Distribution:
+    """Where the search of one task stands, in widths of the box. `dim` numbers unless another shape is named.
+
+    Attributes:
+        mean: of the normal distribution that solutions are drawn from.
+        sigma: `()`, the step size.
+        scaling: of the coordinates, all ones but where `max_std` is at work.
+        covariance: `(dim, dim)`.
+        axes: `(dim, dim)`, its eigenvectors, one a column.
+        lengths: the square roots of its eigenvalues.
+        path_sigma: the evolution path of the step size.
+        path: that of the covariance matrix.
+        penalty: the weights of the boundary penalty.
+        spreads: `(memory,)`, the interquartile ranges of the last generations' fitness; NaN before there were as many.
+        weighted: `()`, whether the weights have been set, which is when the mean first leaves the box.
+    """
+
+    mean: Array
+    sigma: Array
+    scaling: Array
+    covariance: Array
+    axes: Array
+    lengths: Array
+    path_sigma: Array
+    path: Array
+    penalty: Array
+    spreads: Array
+    weighted: Array
+
+
+def start(dim: int, population: int, x0: Array, sigma0: Array, max_std: Array | None) -> Distribution:
+    """The distribution before the first generation."""
+    ones = jnp.ones(dim)
+    return Distribution(
+        mean=jnp.full(dim, x0),
+        sigma=jnp.asarray(sigma0),
+        scaling=ones if max_std is None else jnp.full(dim, jnp.minimum(1.0, max_std / sigma0)),
+        covariance=jnp.eye(dim),
+        axes=jnp.eye(dim),
+        lengths=ones,
+        path_sigma=jnp.zeros(dim),
+        path=jnp.zeros(dim),
+        penalty=ones,
+        spreads=jnp.full(int(20 + 3 * dim / population), jnp.nan),
+        weighted=jnp.asarray(False),
+    )
+
+
+def draw(now: Distribution, normal: Array) -> Array:
+    """Steps from the mean, in step sizes, from standard normal numbers, both `(population, dim)`."""
+    return (normal * now.lengths) @ now.axes.T  # (38), (39)
+
+
+def reach(now: Distribution, steps: Array) -> Array:
+    """Where such steps lead, `(population, dim)`; it may be outside of the box."""
+    return now.mean + now.sigma * now.scaling * steps  # (40)
+
+
+def update(
+    now: Distribution,
+    steps: Array,
+    cost: Array,
+    generation: Array,
+    rates: Rates,
+    max_std: Array | None,
+    *,
+    penalise: bool,
+) -> Distribution:
+    """Learn from one generation of one task.
+
+    Args:
+        now: the distribution that the solutions were drawn from.
+        steps: `(population, dim)`, what `draw` gave. The solutions would not do: near the end, they are equal in all
+            digits that they have.
+        cost: `(population,)`, to be minimised; infinite where an evaluation failed.
+        generation: its number, from 1.
+        rates: the constants.
+        max_std: see `CmaEs`.
+        penalise: whether to add the boundary penalty.
+    """
+    dim = steps.shape[1]
+    after = _update_penalty(now, cost, generation, rates)
+    drawn = reach(now, steps)
+    outside = jnp.clip(drawn, 0.0, 1.0) - drawn
+    penalised = cost + (jnp.sum(after.penalty * jnp.square(outside), axis=1) / dim if penalise else 0.0)
+    steps = steps[jnp.argsort(penalised)]
+    best = jnp.maximum(rates.weights, 0.0)
+    shift = best @ steps  # (41)
+    mean = now.mean + now.sigma * now.scaling * shift  # (42)
+
+    def whitened(vectors: Array) -> Array:
+        return ((vectors @ now.axes) / now.lengths) @ now.axes.T
+
+    c_sigma, c_c = rates.c_sigma, rates.c_c
+    pull = jnp.sqrt(c_sigma * (2 - c_sigma) * rates.mu_eff)
+    path_sigma = (1 - c_sigma) * now.path_sigma + pull * whitened(shift)  # (43)
+    length = jnp.sum(jnp.square(path_sigma)) / (1 - (1 - c_sigma) ** (2 * generation))
+    steady = length / dim < 2 + 4 / (dim + 1)
+    path = (1 - c_c) * now.path + steady * jnp.sqrt(c_c * (2 - c_c) * rates.mu_eff) * shift  # (45)
+
+    norm = jnp.sqrt(jnp.sum(jnp.square(whitened(steps)), axis=1))
+    weights = jnp.where(rates.weights >= 0, rates.weights, rates.weights * dim / jnp.square(norm + 1e-9))  # (46)
+    forgotten = rates.c_1 * (1 - (1 - steady) * c_c * (2 - c_c)) + rates.c_mu * jnp.sum(rates.weights)
+    covariance = (
+        (1 - forgotten) * now.covariance + rates.c_1 * jnp.outer(path, path) + rates.c_mu * (steps.T * weights) @ steps
+    )  # (47)
+    growth = (c_sigma / rates.d_sigma) * (jnp.sqrt(jnp.sum(jnp.square(path_sigma))) / rates.chi - 1)
+    least = _least(mean.dtype)  # (3)
+    sigma = jnp.clip(now.sigma * jnp.exp(jnp.clip(growth, -1.0, 1.0)), least, 1 / least)  # (44)
+    covariance = (covariance + covariance.T) / 2
+    after = replace(after, mean=mean, sigma=sigma, covariance=covariance, path_sigma=path_sigma, path=path)
+    if max_std is not None:
+        std = sigma * now.scaling * jnp.sqrt(jnp.diagonal(covariance))
+        after = replace(after, scaling=now.scaling * jnp.minimum(1.0, max_std / std))
+    waits = ~jnp.any(jnp.isfinite(cost))  # (4)
+    return jax.tree.map(partial(jnp.where, waits), now, after)
+
+
+def _update_penalty(now: Distribution, cost: Array, generation: Array, rates: Rates) -> Distribution:
+    """The weights of the boundary penalty, raised where the mean is far outside for the spread of the fitness."""
+    population, dim = len(cost), len(now.mean)
+    variance = jnp.square(now.sigma) * jnp.diagonal(now.covariance)
+    away = (now.mean - jnp.clip(now.mean, 0.0, 1.0)) / jnp.sqrt(variance)
+    ordered = jnp.sort(cost)
+    spread = (ordered[3 * (population + 1) // 4] - ordered[(population + 1) // 4]) / jnp.mean(variance)
+    known = jnp.isfinite(now.spreads)
+    widest = jnp.max(now.spreads, initial=-jnp.inf, where=known)
+    spread = jnp.where(jnp.isposinf(spread) & (jnp.sum(known) > 1), widest, spread)
+    counts = jnp.isfinite(spread) & (spread > 0)
+    spreads = jnp.where(counts, jnp.concatenate([spread[None], now.spreads[:-1]]), now.spreads)
+    usual = jnp.nanmedian(spreads)
+    begins = jnp.any(away != 0) & (~now.weighted | (generation == 2)) & jnp.isfinite(usual)
+    weights = jnp.where(begins, 2 * usual, now.penalty)
+    damping = jnp.minimum(1.0, rates.mu_eff / (10 * dim))
+    excess = jnp.abs(away) - 3 * jnp.maximum(1.0, math.sqrt(dim) / rates.mu_eff)
+    raised = weights * jnp.exp(damping * jnp.where(excess > 0, jnp.tanh(excess / 3) / 2, 0.0))
+    raised = jnp.where(raised > 5 * usual, raised * jnp.exp(-damping / 3), raised)
+    weighted = now.weighted | begins
+    return replace(now, penalty=jnp.where(weighted, raised, weights), spreads=spreads, weighted=weighted)
+
+
+def decompose(now: Distribution) -> Distribution:
+    """With the eigenvectors and eigenvalues of the covariance matrix made anew; for any number of tasks at once."""
+    values, axes = jnp.linalg.eigh(now.covariance)
+    greatest = values[..., -1]
+    least = _least(values.dtype)
+    # A covariance matrix that leaves the range of the numbers hands its size to sigma.
+    size = jnp.where((greatest < least) | (greatest > 1 / least), greatest, 1.0)
+    values = jnp.maximum(values, np.finfo(values.dtype).eps * greatest[..., None]) / size[..., None]  # (3)
+    return replace(
+        now,
+        sigma=now.sigma * jnp.sqrt(size),
+        covariance=now.covariance / size[..., None, None],
+        axes=axes,
+        lengths=jnp.sqrt(values),
+        path=now.path / jnp.sqrt(size)[..., None],
+    )
+
+
+def _least(real: Any) -> float:
+    """How small a number may become that is still to be squared."""
+    return float(np.finfo(real).tiny ** 0.4)
+
+
+@record
+class State:
+    """What the next generation needs.
+
+    Attributes:
+        key: of the run; each generation derives its own from it.
+        step: how many generations were asked.
+        archive: the best solution seen of each task.
+        search: a distribution for each task, side by side.
+    """
+
+    key: Array
+    step: Array
+    archive: Archive
+    search: Distribution
+
+
+@record
+class CmaEsCore(Core):
+    """CMA-ES on each task, bound to a problem."""
+
+    lower: Array
+    upper: Array
+    descriptors: Array | None
+    rates: Rates
+    x0: Array
+    sigma0: Array
+    max_std: Array | None
+    penalty: bool = static()
+    population: int = static()
+    tasks: int = static()
+
+    @property
+    def rows(self) -> int:
+        """A generation of each task."""
+        return self.population * self.tasks
+
+    def init(self, key: Array) -> State:
+        """An empty archive, and each search at its start."""
+        dim = len(self.lower)
+        one = start(dim, self.population, self.x0, self.sigma0, self.max_std)
+        return State(
+            key=key,
+            step=jnp.int32(0),
+            archive=archives.empty(self.tasks, dim),
+            search=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (self.tasks, *leaf.shape)), one),
+        )
+
+    def ask(self, state: State) -> tuple[Candidates, State]:
+        """A generation of each task: the first solution of all tasks, then the second of all, and so on."""
+        shape = (self.tasks, self.population, len(self.lower))
+        normal = draws.normal(draws.fold_in(state.key, state.step), shape, self.lower.dtype)
+        steps = jax.vmap(draw)(state.search, normal)
+        drawn = _rows(jax.vmap(reach)(state.search, steps))
+        inside = self.lower + jnp.clip(drawn, 0.0, 1.0) * (self.upper - self.lower)
+        niches = jnp.tile(jnp.arange(self.tasks, dtype=jnp.int32), self.population)
+        candidates = Candidates(
+            solutions=jnp.clip(inside, self.lower, self.upper),  # rounding may have passed the bounds
+            niches=niches,
+            tasks=task_rows(self.descriptors, niches),
+            origin=_rows(steps),
+        )
+        return candidates, replace(state, step=state.step + 1)
+
+    def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
+        """Keep the best of each task, and learn from the generation if all of it was evaluated."""
+        state, info = super().tell(state, candidates, evaluation)
+        fitness = evaluation.fitness
+        cost = jnp.where(jnp.isfinite(fitness), -fitness, jnp.inf).reshape(self.population, self.tasks).T
+        steps = candidates.origin.reshape(self.population, self.tasks, -1).swapaxes(0, 1)
+        learn = partial(update, generation=state.step, rates=self.rates, max_std=self.max_std, penalise=self.penalty)
+        after = decompose(jax.vmap(learn)(state.search, steps, cost))
+        if evaluation.told is not None:
+            whole = evaluation.told[-1]
+            after = jax.tree.map(partial(jnp.where, whole), after, state.search)
+        return replace(state, search=after), info
+
+    def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
+        """Keep the best of each task, and start the search of a task that has a solution there."""
+        state, _ = super().tell(state, candidates, evaluation)
+        place = (state.archive.solutions - self.lower) / (self.upper - self.lower)
+        mean = jnp.where(jnp.isfinite(state.archive.fitness)[:, None], place, state.search.mean)
+        return replace(state, search=replace(state.search, mean=mean))
+
+    def diagnostics(self, state: State) -> dict[str, Array]:
+        """The step size, in widths of the box: the median over the tasks."""
+        return {"sigma_median": jnp.median(state.search.sigma)}
+
+
+def _rows(each: Array) -> Array:
+    """What is `(tasks, population, dim)` as rows, candidate by candidate."""
+    return each.swapaxes(0, 1).reshape(-1, each.shape[-1])

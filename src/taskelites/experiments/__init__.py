@@ -1,0 +1,1 @@
+"""Replicates, comparisons, statistics, and the experiments of the paper."""
