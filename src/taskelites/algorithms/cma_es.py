@@ -102,14 +102,19 @@ class CmaEs:
             lower=lower,
             upper=upper,
             descriptors=descriptors_of(tasks),
-            rates=jax.tree.map(jnp.asarray, rates(dim, population)),
-            x0=jnp.asarray(float(self.x0)),
-            sigma0=jnp.asarray(float(self.sigma0)),
-            max_std=None if self.max_std is None else jnp.asarray(float(self.max_std)),
+            rates=jax.tree.map(_array, rates(dim, population)),
+            x0=_array(self.x0),
+            sigma0=_array(self.sigma0),
+            max_std=None if self.max_std is None else _array(self.max_std),
             penalty=self.penalty,
             population=population,
             tasks=len(tasks),
         )
+
+
+def _array(value: Any) -> Array:
+    """An array of a settled type; that of a Python number would give way to others, and change on its way."""
+    return jnp.asarray(np.asarray(value, np.float64))
 
 
 @record
@@ -121,7 +126,8 @@ class Rates:
         mu_eff: how many equal parents the positive weights are worth.
         c_sigma, d_sigma: of the step-size: its path's memory, its damping.
         c_c, c_1, c_mu: of the covariance matrix: its path's memory, its learning rates.
-        chi: the mean length of a standard normal vector.
+        per_chi: one over the mean length of a standard normal vector. (The compiler divides many numbers by one in
+            another way than one by one, and the last digit would depend on how many there are.)
     """
 
     weights: np.ndarray
@@ -131,7 +137,7 @@ class Rates:
     c_c: float
     c_1: float
     c_mu: float
-    chi: float
+    per_chi: float
 
 
 def rates(dim: int, population: int) -> Rates:
@@ -161,7 +167,7 @@ def rates(dim: int, population: int) -> Rates:
         c_c=(4 + mu_eff / dim) / (dim + 4 + 2 * mu_eff / dim),  # (56)
         c_1=c_1,
         c_mu=c_mu,
-        chi=math.sqrt(2) * math.exp(math.lgamma((dim + 1) / 2) - math.lgamma(dim / 2)),
+        per_chi=math.exp(math.lgamma(dim / 2) - math.lgamma((dim + 1) / 2)) / math.sqrt(2),
     )
 
 
@@ -179,7 +185,7 @@ class Distribution:
         path_sigma: the evolution path of the step size.
         path: that of the covariance matrix.
         penalty: the weights of the boundary penalty.
-        spreads: `(memory,)`, the interquartile ranges of the last generations' fitness; NaN before there were as many.
+        spreads: `(memory,)`, the interquartile ranges of the last generations' fitness; 0 before there were as many.
         weighted: `()`, whether the weights have been set, which is when the mean first leaves the box.
     """
 
@@ -209,7 +215,7 @@ def start(dim: int, population: int, x0: Array, sigma0: Array, max_std: Array | 
         path_sigma=jnp.zeros(dim),
         path=jnp.zeros(dim),
         penalty=ones,
-        spreads=jnp.full(int(20 + 3 * dim / population), jnp.nan),
+        spreads=jnp.zeros(int(20 + 3 * dim / population)),
         weighted=jnp.asarray(False),
     )
 
@@ -262,8 +268,8 @@ def update(
     c_sigma, c_c = rates.c_sigma, rates.c_c
     pull = jnp.sqrt(c_sigma * (2 - c_sigma) * rates.mu_eff)
     path_sigma = (1 - c_sigma) * now.path_sigma + pull * whitened(shift)  # (43)
-    length = jnp.sum(jnp.square(path_sigma)) / (1 - (1 - c_sigma) ** (2 * generation))
-    steady = length / dim < 2 + 4 / (dim + 1)
+    squared = jnp.sum(jnp.square(path_sigma))
+    steady = squared / (1 - (1 - c_sigma) ** (2 * generation)) / dim < 2 + 4 / (dim + 1)
     path = (1 - c_c) * now.path + steady * jnp.sqrt(c_c * (2 - c_c) * rates.mu_eff) * shift  # (45)
 
     norm = jnp.sqrt(jnp.sum(jnp.square(whitened(steps)), axis=1))
@@ -272,7 +278,7 @@ def update(
     covariance = (
         (1 - forgotten) * now.covariance + rates.c_1 * jnp.outer(path, path) + rates.c_mu * (steps.T * weights) @ steps
     )  # (47)
-    growth = (c_sigma / rates.d_sigma) * (jnp.sqrt(jnp.sum(jnp.square(path_sigma))) / rates.chi - 1)
+    growth = (c_sigma / rates.d_sigma) * (jnp.sqrt(squared) * rates.per_chi - 1)
     least = _least(mean.dtype)  # (3)
     sigma = jnp.clip(now.sigma * jnp.exp(jnp.clip(growth, -1.0, 1.0)), least, 1 / least)  # (44)
     covariance = (covariance + covariance.T) / 2
@@ -291,12 +297,11 @@ def _update_penalty(now: Distribution, cost: Array, generation: Array, rates: Ra
     away = (now.mean - jnp.clip(now.mean, 0.0, 1.0)) / jnp.sqrt(variance)
     ordered = jnp.sort(cost)
     spread = (ordered[3 * (population + 1) // 4] - ordered[(population + 1) // 4]) / jnp.mean(variance)
-    known = jnp.isfinite(now.spreads)
-    widest = jnp.max(now.spreads, initial=-jnp.inf, where=known)
-    spread = jnp.where(jnp.isposinf(spread) & (jnp.sum(known) > 1), widest, spread)
+    several = jnp.sum(now.spreads > 0) > 1
+    spread = jnp.where(jnp.isposinf(spread) & several, jnp.max(now.spreads), spread)
     counts = jnp.isfinite(spread) & (spread > 0)
     spreads = jnp.where(counts, jnp.concatenate([spread[None], now.spreads[:-1]]), now.spreads)
-    usual = jnp.nanmedian(spreads)
+    usual = jnp.nanmedian(jnp.where(spreads > 0, spreads, jnp.nan))
     begins = jnp.any(away != 0) & (~now.weighted | (generation == 2)) & jnp.isfinite(usual)
     weights = jnp.where(begins, 2 * usual, now.penalty)
     damping = jnp.minimum(1.0, rates.mu_eff / (10 * dim))
