@@ -11,6 +11,7 @@ from taskelites import show, tasks
 from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
 from taskelites.domains import domain
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
+from taskelites.experiments import Comparison, compare
 from taskelites.problem import Domain, Problem
 from taskelites.result import Result, load
 from taskelites.search import Optimizer, Target, solve
@@ -23,6 +24,7 @@ __all__ = [
     "SBX",
     "Box",
     "CmaEs",
+    "Comparison",
     "Domain",
     "FitnessError",
     "FitnessWarning",
@@ -40,6 +42,7 @@ __all__ = [
     "Target",
     "TaskWarning",
     "Tasks",
+    "compare",
     "domain",
     "load",
     "show",

@@ -23,6 +23,7 @@ from taskelites.problem import Domain, is_domain
 from taskelites.result import Result
 from taskelites.runs import RunFolder
 from taskelites.search import MOST_EVALUATIONS, solve
+from taskelites.storage import file_name
 from taskelites.tasks import Tasks, read
 
 _EPILOG = """\
@@ -133,7 +134,7 @@ def _run(options: argparse.Namespace) -> int:
     runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
     evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
     whole_number("--batch-size", options.batch_size, least=1)
-    folder = (RunFolder(options.out) if options.out else RunFolder.under("runs", _file_name(domain.name))).path
+    folder = (RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))).path
     size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
     budget = f"{evaluations:,} evaluations, {algorithm.name}"
     seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
@@ -256,11 +257,6 @@ def _own(name: str) -> Any:
         public = [known for known in vars(module) if not known.startswith("_")]
         one_of(f"the name after {module_name}:", attribute, public)
     return getattr(module, attribute)
-
-
-def _file_name(text: str) -> str:
-    """The text, with anything unusual in a file name left out."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text))[:60] or "domain"
 
 
 def _list(options: argparse.Namespace) -> int:

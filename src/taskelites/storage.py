@@ -36,3 +36,31 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
         os.fsync(folder)  # the new name, too, survives a power cut
     finally:
         os.close(folder)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
+        >>> write_text(path, "hello")
+        >>> path.read_text()
+        'hello'
+    """
+    write_whole(path, lambda file: _write(file, text.encode()))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+
+
+def file_name(text: str) -> str:
+    """The text, with anything unusual in a file name left out.
+
+    Example:
+        >>> file_name("mt-map-elites(tournament=50)")
+        'mt-map-elites-tournament-50'
+    """
+    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text))
+    return kept.strip("-")[:60] or "unnamed"

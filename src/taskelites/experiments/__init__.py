@@ -1,1 +1,6 @@
 """Replicates, comparisons, statistics, and the experiments of the paper."""
+
+from taskelites.experiments.comparison import Comparison
+from taskelites.experiments.running import compare
+
+__all__ = ["Comparison", "compare"]

@@ -6,10 +6,9 @@ import json
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from taskelites.result import Result
-from taskelites.storage import write_whole
+from taskelites.storage import write_text
 
 
 class RunFolder:
@@ -56,15 +55,15 @@ class RunFolder:
 
     def write(self, result: Result) -> None:
         """Write the result, and beside it what a person can read without Python."""
-        result.save(self.path / "result.npz")
-        settings = json.dumps(result.settings, indent=2, ensure_ascii=False) + "\n"
-        write_whole(self.path / "settings.json", lambda file: _text(file, settings))
-        table = io.StringIO(newline="")
-        rows = csv.writer(table)
-        rows.writerow(result.history)
-        rows.writerows(zip(*(column.tolist() for column in result.history.values()), strict=True))
-        write_whole(self.path / "metrics.csv", lambda file: _text(file, table.getvalue()))
+        write_run(self.path, result)
 
 
-def _text(file: Any, text: str) -> None:
-    file.write(text.encode())
+def write_run(path: Path, result: Result) -> None:
+    """Write a result, and beside it what a person can read without Python, to a folder that exists."""
+    result.save(path / "result.npz")
+    write_text(path / "settings.json", json.dumps(result.settings, indent=2, ensure_ascii=False) + "\n")
+    table = io.StringIO(newline="")
+    rows = csv.writer(table)
+    rows.writerow(result.history)
+    rows.writerows(zip(*(column.tolist() for column in result.history.values()), strict=True))
+    write_text(path / "metrics.csv", table.getvalue())

@@ -182,11 +182,12 @@ class Compiled:
         """What was found by each."""
         job = self.job
         bits = jnp.zeros(()).dtype.itemsize * 8
+        shared = {"side_by_side": len(self.seeds)} if len(self.seeds) > 1 else {}
         return [
             make_result(
                 found,
                 job.problem,
-                about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job),
+                about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job) | shared,
                 recorder=recorder,
             )
             for seed, found, recorder in zip(self.seeds, elites(self.core, self.shown), recorders, strict=True)

@@ -171,22 +171,44 @@ def about_run(
     settings: Any, problem: Problem, core: Core, *, seed: int, call: str, bits: int, job: Job | None = None
 ) -> dict[str, Any]:
     """How a result was made, as plain values."""
-    tasks = problem.tasks
-    about: dict[str, Any] = {
-        "algorithm": {"name": settings.name} | _settings(settings),
+    return {
+        **({} if job is None else {"problem": job.label, "options": job.options, "evaluations": job.evaluations}),
+        "algorithm": about_settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
         "call": call,
         "bits": bits,
+        **_about_tasks(problem),
+        "versions": _versions(),
+    }
+
+
+def about_problem(job: Job) -> dict[str, Any]:
+    """What several runs were made of, as plain values."""
+    return {
+        **{"problem": job.label, "options": job.options, "evaluations": job.evaluations, "call": job.call},
+        **_about_tasks(job.problem),
+        "versions": _versions(),
+    }
+
+
+def about_settings(settings: Any) -> dict[str, Any]:
+    """An algorithm and its settings, as plain values."""
+    return {"name": settings.name} | _settings(settings)
+
+
+def _about_tasks(problem: Problem) -> dict[str, Any]:
+    tasks = problem.tasks
+    return {
         "dim": problem.dim,
         "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
         "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
-        "versions": {name: _version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
-        | {"python": platform.python_version()},
     }
-    if job is not None:
-        about = {"problem": job.label, "options": job.options, "evaluations": job.evaluations} | about
-    return about
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: _version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
+    return packages | {"python": platform.python_version()}
 
 
 def _settings(settings: Any) -> dict[str, Any]:

@@ -1,0 +1,350 @@
+"""A comparison: replicates of several algorithms on one problem, their measures, and what can be said of them."""
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taskelites import metrics
+from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
+from taskelites.result import Result, load
+from taskelites.storage import file_name, write_text, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "taskelites-comparison"
+FORMAT_VERSION = 1
+# Of each replicate, and how a table calls them; higher is better for the first three.
+MEASURES = {
+    "mean_all": "mean over all tasks",
+    "coverage": "coverage",
+    "area": "area",
+    "gap": "gap",
+    "evaluations_to_99": "to 99 %",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """Replicates of several algorithms on one problem.
+
+    Attributes:
+        results: label of an algorithm -> its replicates.
+        settings: of the problem and the runs, plain values.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+        >>> found.table().loc["mt-map-elites", "gap_median"] < found.table().loc["random", "gap_median"]
+        np.True_
+    """
+
+    results: Mapping[str, list[Result]]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.results or not all(self.results.values()):
+            raise ValueError("a comparison needs at least one result of each algorithm")
+
+    def __repr__(self) -> str:
+        runs = sum(map(len, self.results.values()))
+        return f"<Comparison: {len(self.results)} algorithms, {runs} runs of {self.budget:,} evaluations>"
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the algorithms, in their order."""
+        return list(self.results)
+
+    @property
+    def budget(self) -> int:
+        """Evaluations of a run."""
+        return max(result.evaluations for results in self.results.values() for result in results)
+
+    @property
+    def optimum(self) -> np.ndarray | None:
+        """The best fitness of each task, `(n,)`, where it is known."""
+        return next(iter(self.results.values()))[0].optimum
+
+    @cached_property
+    def worst(self) -> np.ndarray:
+        """What an unsolved task counts as, `(n,)`: the domain's `worst`, or else the worst fitness of any run."""
+        every = [result for results in self.results.values() for result in results]
+        if every[0].worst is not None:
+            return every[0].worst
+        seen = [np.nanmin(result.history["lowest"], initial=np.inf) for result in every if result.history]
+        seen += [np.nanmin(result.fitness, initial=np.inf) for result in every]
+        lowest = min(seen)
+        return np.full(len(every[0]), lowest if np.isfinite(lowest) else np.nan)
+
+    def curves(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """The mean over all tasks while the runs go on: evaluations `(points,)`, values `(replicates, points)`."""
+        runs = [self._curve(result) for result in self.results[label]]
+        points = np.unique(np.concatenate([evaluations for evaluations, _ in runs]))
+        # All replicates have the same points, unless they were made apart: between its points a run keeps its value.
+        rows = []
+        for evaluations, values in runs:
+            held = np.searchsorted(evaluations, points, side="right")
+            rows.append(np.concatenate([[self.worst.mean()], values])[held])
+        return points, np.array(rows)
+
+    def _curve(self, result: Result) -> tuple[np.ndarray, np.ndarray]:
+        history = result.history
+        if "mean_all" in history:
+            return history["evaluations"], history["mean_all"]
+        covered = history["coverage"]
+        mean = np.where(covered > 0, history["mean"], 0.0)
+        return history["evaluations"], covered * mean + (1 - covered) * self.worst.mean()
+
+    @cached_property
+    def _level(self) -> float:
+        """What counts as 99 % of the way from random sampling to the best; NaN where random sampling took no part."""
+        starts = [
+            metrics.mean_all(result.fitness, self.worst)
+            for results in self.results.values()
+            for result in results
+            if result.settings.get("algorithm", {}).get("name") == "random"
+        ]
+        if not starts:
+            return math.nan
+        finals = [metrics.mean_all(result.fitness, self.worst) for runs in self.results.values() for result in runs]
+        best = max(finals) if self.optimum is None else float(self.optimum.mean())
+        start = float(np.median(starts))
+        return start + 0.99 * (best - start)
+
+    def replicates(self) -> "pd.DataFrame":
+        """One row a run: `algorithm`, `seed`, and its measures.
+
+        `evaluations_to_99` is infinite for a run that never got there, and NaN where `random` took no part, from whose
+        final value the way is measured. `seconds` of replicates that ran side by side are an equal share each.
+        """
+        import pandas as pd
+
+        rows = [
+            {"algorithm": label, "seed": result.settings.get("seed", i)} | self._measures(result)
+            for label, results in self.results.items()
+            for i, result in enumerate(results)
+        ]
+        return pd.DataFrame(rows)
+
+    def _measures(self, result: Result) -> dict[str, float]:
+        evaluations, values = self._curve(result)
+        reached = metrics.evaluations_to(evaluations, values, level=self._level)
+        seconds = result.history["seconds"][-1] / result.settings.get("side_by_side", 1)
+        return {
+            "mean_all": metrics.mean_all(result.fitness, self.worst),
+            "coverage": result.coverage,
+            "area": metrics.area(evaluations, values, worst=float(self.worst.mean()), budget=self.budget),
+            "gap": result.gap,
+            "evaluations_to_99": math.nan if math.isnan(self._level) else math.inf if reached is None else reached,
+            "seconds": float(seconds),
+        }
+
+    def table(self) -> "pd.DataFrame":
+        """One row an algorithm: `runs`, and of each measure `_median`, `_q1` and `_q3` (quartiles)."""
+        import pandas as pd
+
+        every = self.replicates()
+        rows = {}
+        for label in self.labels:
+            own = every[every["algorithm"] == label]
+            row: dict[str, float] = {"runs": len(own)}
+            for measure in MEASURES:
+                low, middle, high = quartiles(own[measure])
+                row |= {f"{measure}_median": middle, f"{measure}_q1": low, f"{measure}_q3": high}
+            rows[label] = row
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("algorithm")
+
+    def tests(self, measure: str = "mean_all") -> "pd.DataFrame":
+        """One row a pair of algorithms: `p` (Mann-Whitney, two-sided), `p_holm` (corrected for all pairs), `a12`.
+
+        `a12` is the probability that a run of `first` has the greater value than one of `second`.
+        """
+        import pandas as pd
+
+        every = self.replicates()
+        groups = {label: every[every["algorithm"] == label][measure].to_numpy() for label in self.labels}
+        rows = []
+        for first, second in itertools.combinations(self.labels, 2):
+            a, b = groups[first], groups[second]
+            rows.append({"first": first, "second": second, "p": mann_whitney(a, b), "a12": a12(a, b)})
+        columns = ["first", "second", "p", "p_holm", "a12"]
+        frame = pd.DataFrame(rows, columns=[name for name in columns if name != "p_holm"])
+        return frame.assign(p_holm=holm(frame["p"]) if len(frame) else [])[columns]
+
+    def typical(self, label: str) -> Result:
+        """The replicate whose final mean is nearest to the median of its algorithm."""
+        finals = np.array([metrics.mean_all(result.fitness, self.worst) for result in self.results[label]])
+        return self.results[label][int(np.abs(finals - np.median(finals)).argmin())]
+
+    def summary(self) -> str:
+        """The table and the tests as text, for a terminal.
+
+        Example:
+            >>> import taskelites as te
+            >>> arm = te.domain("arm", tasks=200)
+            >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+            >>> print(found.summary())
+            median (interquartile range) of 3 runs of 5,000 evaluations
+            ...
+            Mann-Whitney U on the final mean over all tasks ...
+        """
+        runs = sorted({len(results) for results in self.results.values()})
+        number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        lines = [f"median (interquartile range) of {number} runs of {self.budget:,} evaluations", ""]
+        table = self.table()
+        shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
+        cells = [["algorithm", *(MEASURES[measure] for measure in shown)]]
+        cells += [[label, *(_cell(table.loc[label], measure) for measure in shown)] for label in self.labels]
+        lines += _aligned(cells)
+        if math.isnan(self._level):
+            lines += [
+                "",
+                "(no evaluations to 99 %: they are counted from the final value of random, which took no part)",
+            ]
+        if len(self.labels) > 1:
+            lines += ["", "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"]
+            pairs = [["first", "second", "p", "p (Holm)", "A12"]]
+            for row in self.tests().to_dict("records"):
+                numbers = f"{row['p']:.2g}", f"{row['p_holm']:.2g}", f"{row['a12']:.2f}"
+                pairs.append([str(row["first"]), str(row["second"]), *numbers])
+            lines += _aligned(pairs)
+        return "\n".join(lines)
+
+    def plot(self) -> Any:
+        """The curves and the final values, on a new figure (`taskelites.show.comparison`). Returns the figure."""
+        from taskelites.show import comparison
+
+        return comparison(self)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write tables, tests and figure to a folder, each file whole or not at all.
+
+        `summary.csv`, `replicates.csv`, `tests.csv`, `curves.csv`, `comparison.json`, `comparison.png` and `.pdf`.
+        The runs themselves are not written: `te.compare(..., out=folder)` does that as they come.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {
+            "summary": self.table().reset_index(),
+            "replicates": self.replicates(),
+            "tests": self.tests(),
+            "curves": self.curve_table(),
+        }
+        for name, frame in tables.items():
+            write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+        about = {
+            name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items() if name != "curves"
+        }
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": self.settings, **about}
+        write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        figure = self.plot()
+        save_figure(figure, folder / "comparison")
+        return folder
+
+    def curve_table(self) -> "pd.DataFrame":
+        """The curves as rows: `algorithm`, `evaluations`, and quartiles of the mean over all tasks, and of the gap."""
+        import pandas as pd
+
+        frames = []
+        for label in self.labels:
+            evaluations, values = self.curves(label)
+            low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+            columns = {"algorithm": label, "evaluations": evaluations}
+            columns |= {"mean_all_q1": low, "mean_all_median": middle, "mean_all_q3": high}
+            if self.optimum is not None:
+                columns["gap_median"] = self.optimum.mean() - middle
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> "Comparison":
+        """Read a comparison that `te.compare(..., out=folder)` wrote, with all of its runs.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if a file is damaged or not ours.
+        """
+        settings = read_settings(folder)
+        results = {}
+        for label in settings["algorithms"]:
+            found = sorted(runs_of(folder, label).glob("replicate-*/result.npz"), key=_number)
+            if found:
+                results[label] = [load(path) for path in found]
+        if not results:
+            raise FileNotFoundError(f"{str(folder)!r} holds no finished run")
+        return cls(results=results, settings=settings)
+
+
+def runs_of(folder: str | PathLike[str], label: str) -> Path:
+    """Where the runs of an algorithm are kept."""
+    return Path(folder) / "runs" / file_name(label)
+
+
+def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
+    """The settings of the comparison in a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if the file is damaged or not ours.
+    """
+    path = Path(folder) / "comparison.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no comparison in {str(folder)!r}")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        kind, version, settings = document["format"], int(document["version"]), dict(document["settings"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{str(path)!r} is damaged or no comparison ({error})") from None
+    if kind != FORMAT:
+        raise ValueError(f"{str(path)!r} is no comparison, but {kind!r}")
+    if version > FORMAT_VERSION:
+        raise ValueError(f"{str(path)!r} has format version {version}, and this taskelites reads {FORMAT_VERSION}")
+    return settings
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure as PNG and PDF, and close it."""
+    import matplotlib.pyplot as plt
+
+    # Without the date in a PDF, the same data give the same file.
+    for kind, about in (("png", {}), ("pdf", {"CreationDate": None})):
+        write = partial(figure.savefig, format=kind, dpi=150, metadata=about)
+        write_whole(path.with_name(f"{path.name}.{kind}"), write)
+    plt.close(figure)
+
+
+def _number(path: Path) -> int:
+    return int(path.parent.name.rpartition("-")[2])
+
+
+def _cell(row: Any, measure: str) -> str:
+    """A median with its interquartile range, as wide as a person reads."""
+    low, middle, high = (row[f"{measure}_{part}"] for part in ("q1", "median", "q3"))
+    if math.isnan(middle):
+        return "-"
+    if measure == "coverage":
+        return f"{100 * middle:.4g} %" + (f" ({100 * (high - low):.2g})" if high > low else "")
+    if measure == "evaluations_to_99":
+        return "never" if math.isinf(middle) else f"{middle:,.0f}" + _range(low, high, ",.0f")
+    digits = {"seconds": ".3g", "gap": ".3g"}.get(measure, ".6g")
+    return f"{middle:{digits}}" + _range(low, high, ".2g")
+
+
+def _range(low: float, high: float, digits: str) -> str:
+    return f" ({high - low:{digits}})" if math.isfinite(high - low) else " (some never)"
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Columns of equal width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

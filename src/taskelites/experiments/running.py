@@ -1,0 +1,260 @@
+"""Running a comparison: replicates of each algorithm, kept as they come, those that are there already left alone."""
+
+import dataclasses
+import json
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from taskelites.algorithms import as_algorithm
+from taskelites.errors import Interrupted, whole_number
+from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
+from taskelites.result import Result, load
+from taskelites.runs import Progress, write_run
+from taskelites.search.record import about_problem, about_settings
+from taskelites.search.replicates import Harvest, run_all
+from taskelites.search.statement import Job, as_seed, make_job, warn_of_tasks
+from taskelites.storage import file_name, write_text
+
+DEFAULT_REPLICATES = 10
+
+
+def compare(
+    fitness: Any,
+    tasks: Any = None,
+    *,
+    algorithms: Sequence[Any] | Mapping[str, Any],
+    bounds: Any = None,
+    dim: int | None = None,
+    call: str | None = None,
+    evaluations: int | None = None,
+    replicates: int | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    out: Any = None,
+    add: bool = False,
+    progress: bool | None = None,
+) -> Comparison:
+    """Compare algorithms over replicates on one problem.
+
+    Args:
+        fitness: as for `te.solve`; a domain stands for `tasks`, `bounds`, `dim` and `call` as well.
+        tasks: as for `te.solve`.
+        algorithms: names or settings, or a dict of labels and these. `random` among them gives a start from which the
+            evaluations to 99 % are counted.
+        bounds: as for `te.solve`.
+        dim: as for `te.solve`.
+        call: as for `te.solve`.
+        evaluations: the budget of each run.
+        replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default.
+        batch_size: 64 by default.
+        seed: 0 by default.
+        out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
+            that are missing are made, so an interrupted one goes on.
+        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size and seed are then
+            those of the comparison, unless they are given.
+        progress: whether to show it; by default, in a terminal.
+
+    Raises:
+        ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
+        Interrupted: after Ctrl-C; finished runs are kept in `out`.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> algorithms = {"bandit": "mt-map-elites", "fixed": te.MultiTaskMapElites(tournament=50)}
+        >>> te.compare(arm, algorithms=algorithms, replicates=2, evaluations=5000)
+        <Comparison: 2 algorithms, 4 runs of 5,000 evaluations>
+    """
+    labelled = label_algorithms(algorithms)
+    known = read_settings(out) if out is not None and (Path(out) / "comparison.json").exists() else None
+    if add and known is None:
+        raise FileNotFoundError(f"add needs a comparison in out, and there is none in {str(out)!r}; leave add out")
+    before = known if add and known is not None else {}
+    budget = before.get("evaluations") if evaluations is None else evaluations
+    if budget is None:
+        raise TypeError("evaluations must be given: the budget of each run")
+    size = before.get("batch_size", 64) if batch_size is None else batch_size
+    first = as_seed(before.get("seed", 0) if seed is None else seed)
+    number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
+    number = whole_number("replicates", number, least=1)
+    jobs = {
+        label: make_job(fitness, tasks, bounds, dim, call, settings, size, budget, None, None)
+        for label, settings in labelled.items()
+    }
+    settings = _settings(jobs, first, number)
+    if known is not None:
+        settings = _joined(known, settings, out, add=add)
+    shelf = None if out is None else _open(out, settings, new=known is None)
+    for job in jobs.values():
+        warn_of_tasks(job.problem, job.settings)
+    seeds = [as_seed(first + i) for i in range(settings["replicates"])]
+    found: dict[str, list[Result]] = {}
+    for label, job in jobs.items():
+        found[label] = _replicates(label, job, seeds, shelf, progress)
+    if shelf is None:
+        return Comparison(results=found, settings=settings)
+    comparison = Comparison.load(shelf) if set(settings["algorithms"]) != set(found) else None
+    comparison = comparison or Comparison(results=found, settings=settings)
+    comparison.save(shelf)
+    return comparison
+
+
+def label_algorithms(algorithms: Any) -> dict[str, Any]:
+    """Settings by label, from what a user gives; a label names the settings that are not the default.
+
+    Example:
+        >>> import taskelites as te
+        >>> list(label_algorithms(["random", te.MultiTaskMapElites(tournament=50, reward="rate")]))
+        ['random', 'mt-map-elites(tournament=50, reward=rate)']
+    """
+    if isinstance(algorithms, str) or not isinstance(algorithms, Sequence | Mapping) or not algorithms:
+        raise TypeError(
+            f"algorithms must be a list of names or settings, or a dict of labels and these, not {algorithms!r}"
+        )
+    if isinstance(algorithms, Mapping):
+        labelled = {str(label): as_algorithm(algorithm) for label, algorithm in algorithms.items()}
+    else:
+        labelled = {}
+        for algorithm in map(as_algorithm, algorithms):
+            label = _label(algorithm)
+            if label in labelled:
+                raise ValueError(f"algorithms must not name {label!r} twice; a dict can give each a label of its own")
+            labelled[label] = algorithm
+    folders: dict[str, str] = {}
+    for label in labelled:
+        other = folders.setdefault(file_name(label), label)
+        if other != label:
+            raise ValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
+    return labelled
+
+
+def _label(settings: Any) -> str:
+    parts = []
+    for item in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+        value = getattr(settings, item.name)
+        default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
+        if _text(value) != _text(default):
+            parts.append(f"{item.name}={_text(value)}")
+    return settings.name + (f"({', '.join(parts)})" if parts else "")
+
+
+def _text(value: Any) -> str:
+    return str(value[0] if isinstance(value, tuple) and len(value) == 1 else value)
+
+
+def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
+    """What the comparison is of, as plain values."""
+    job = next(iter(jobs.values()))
+    return {
+        **about_problem(job),
+        "batch_size": job.batch_size,
+        "seed": seed,
+        "replicates": replicates,
+        "algorithms": {label: about_settings(job.settings) for label, job in jobs.items()},
+    }
+
+
+def _joined(known: dict[str, Any], new: dict[str, Any], out: Any, *, add: bool) -> dict[str, Any]:
+    """The settings of a comparison that goes on, or an error that says what differs."""
+    for name, value in new.items():
+        if name not in ("algorithms", "replicates", "versions") and known.get(name) != value:
+            raise ValueError(
+                f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
+                "make them agree, or name a new folder"
+            )
+    for label, settings in new["algorithms"].items():
+        if label in known["algorithms"] and known["algorithms"][label] != settings:
+            raise ValueError(
+                f"{str(out)!r} compares another {label!r}: {known['algorithms'][label]}; choose another label"
+            )
+    fresh = [label for label in new["algorithms"] if label not in known["algorithms"]]
+    if fresh and not add:
+        raise ValueError(
+            f"{str(out)!r} compares {', '.join(known['algorithms'])}, not {', '.join(fresh)}; "
+            "add=True (--add) puts more algorithms into it"
+        )
+    if new["replicates"] < known["replicates"]:
+        raise ValueError(
+            f"replicates must be at least the {known['replicates']} of the comparison in {str(out)!r}, "
+            f"not {new['replicates']}"
+        )
+    return {**new, "algorithms": known["algorithms"] | new["algorithms"]}
+
+
+def _open(out: Any, settings: dict[str, Any], *, new: bool) -> Path:
+    """The folder, with a file in it that says what it is for before the first run is there."""
+    path = Path(out)
+    if new and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+        raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"could not make the folder {str(path)!r}: {error.strerror}") from error
+    document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
+    write_text(path / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+class _Shelf(Harvest):
+    """Keeps finished runs where the comparison looks for them."""
+
+    def __init__(self, folder: Path | None, seeds: list[int], missing: list[int], evaluations: int) -> None:
+        super().__init__(None, several=True)
+        self.place = folder
+        self.missing = missing
+        self.evaluations = evaluations
+        self.finished: dict[int, Result] = {}
+
+    def keep(self, number: int, result: Result) -> None:
+        if result.evaluations < self.evaluations:
+            return
+        self.finished[self.missing[number]] = result
+        if self.place is not None:
+            path = self.place / f"replicate-{self.missing[number]}"
+            path.mkdir(parents=True, exist_ok=True)
+            write_run(path, result)
+
+
+def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, progress: bool | None) -> list[Result]:
+    """All replicates of one algorithm: those that are there, and those that are missing."""
+    place = None if shelf is None else runs_of(shelf, label)
+    there = {} if place is None else _kept(place, job, seeds)
+    missing = [i for i in range(len(seeds)) if i not in there]
+    harvest = _Shelf(place, seeds, missing, job.evaluations)
+    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    if shown and there:
+        print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)
+    if missing:
+        try:
+            with Progress(job.evaluations * len(missing), label) if shown else nullcontext() as bar:
+                run_all(job, [seeds[i] for i in missing], harvest, bar)
+        except Interrupted as stop:
+            number = len(there) + len(harvest.finished)
+            where = (
+                "" if shelf is None else f"; finished runs are in {str(shelf)!r}, and the same call goes on from there"
+            )
+            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{where}",)
+            raise
+    every = there | harvest.finished
+    return [every[i] for i in range(len(seeds))]
+
+
+def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
+    """The finished runs of an algorithm that are on disk."""
+    there = {}
+    for i, seed in enumerate(seeds):
+        path = place / f"replicate-{i}"
+        if not (path / "result.npz").exists():
+            continue
+        try:
+            result = load(path)
+        except ValueError as error:
+            warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
+            continue
+        if result.evaluations == job.evaluations and result.settings.get("seed") == seed:
+            there[i] = result
+    return there

@@ -1,0 +1,169 @@
+"""Plots of a comparison: curves over evaluations, and final values."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from taskelites.experiments import Comparison
+
+# Okabe and Ito's colours, which the colour-blind can tell apart, the yellow left out since it is faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
+_LINES = ("-", "--", ":")
+
+
+def colour_of(index: int) -> tuple[str, str]:
+    """The colour and the kind of line of the algorithm with this number; no two alike up to 24.
+
+    Example:
+        >>> colour_of(0), colour_of(8)
+        (('#0072B2', '-'), ('#0072B2', '--'))
+    """
+    return COLOURS[index % len(COLOURS)], _LINES[index // len(COLOURS) % len(_LINES)]
+
+
+def curves(
+    comparison: "Comparison", *, ax: Any = None, labels: list[str] | None = None, measure: str | None = None
+) -> Any:
+    """Draw the median of the replicates over evaluations, and the interquartile range as a band.
+
+    Args:
+        comparison: what `te.compare` gave.
+        ax: matplotlib axes; new ones by default.
+        labels: of the algorithms to show, in their order; all by default.
+        measure: "gap" (to the optimum, on a logarithmic axis) or "mean_all" (the mean fitness over all tasks, an
+            unsolved one counting as the worst); by default the gap, where the optimum is known.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+        >>> te.show.curves(found).get_xlabel()
+        'evaluations'
+    """
+    ax = _axes(ax)
+    transform, name = _measure(comparison, measure)
+    for label in _chosen(comparison, labels):
+        evaluations, values = comparison.curves(label)
+        low, middle, high = np.quantile(transform(values), [0.25, 0.5, 0.75], axis=0)
+        colour, line = colour_of(comparison.labels.index(label))
+        ax.plot(evaluations, middle, color=colour, linestyle=line, label=label)
+        ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
+    ax.set(xlabel="evaluations", ylabel=name, xscale="log")
+    if _is_gap(comparison, measure):
+        ax.set_yscale("log")
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def finals(
+    comparison: "Comparison", *, ax: Any = None, labels: list[str] | None = None, measure: str | None = None
+) -> Any:
+    """Draw the final values of the replicates as boxes, each run a point.
+
+    Args:
+        comparison: what `te.compare` gave.
+        ax: matplotlib axes; new ones by default.
+        labels: of the algorithms to show, as for `curves`.
+        measure: as for `curves`.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+        >>> [tick.get_text() for tick in te.show.finals(found).get_yticklabels()]
+        ['mt-map-elites', 'random']
+    """
+    ax = _axes(ax)
+    transform, name = _measure(comparison, measure)
+    chosen = _chosen(comparison, labels)
+    values = [transform(comparison.curves(label)[1][:, -1]) for label in chosen]
+    boxes = ax.boxplot(
+        values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=chosen
+    )
+    for i, (label, own) in enumerate(zip(chosen, values, strict=True)):
+        colour, _ = colour_of(comparison.labels.index(label))
+        boxes["boxes"][i].set(facecolor=colour, alpha=0.35)
+        boxes["medians"][i].set(color="black")
+        # Spread evenly, so that equal values can be counted.
+        height = i + 1 + (np.linspace(-0.2, 0.2, len(own)) if len(own) > 1 else np.zeros(1))
+        ax.plot(own, height, "o", color=colour, markersize=2.5, alpha=0.8)
+    ax.invert_yaxis()
+    ax.set(xlabel=f"{name}\nafter {comparison.budget:,} evaluations")
+    if _is_gap(comparison, measure):
+        ax.set_xscale("log")
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def comparison(comparison: "Comparison", *, measure: str | None = None) -> Any:
+    """Draw curves and final values side by side, on a new figure, which is returned.
+
+    Args:
+        comparison: what `te.compare` gave.
+        measure: as for `curves`.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+        >>> len(te.show.comparison(found).axes)
+        2
+    """
+    import matplotlib.pyplot as plt
+
+    number = len(comparison.labels)
+    figure = plt.figure(figsize=(11, max(4.2, 1.6 + 0.4 * number)), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.3, 1])
+    curves(comparison, ax=left, measure=measure)
+    finals(comparison, ax=right, measure=measure)
+    return figure
+
+
+def _axes(ax: Any) -> Any:
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=(6.4, 4.4), layout="constrained").add_subplot() if ax is None else ax
+
+
+def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
+    if labels is None:
+        return comparison.labels
+    unknown = [label for label in labels if label not in comparison.labels]
+    if unknown:
+        raise ValueError(f"labels must be some of {', '.join(comparison.labels)}, not {unknown[0]!r}")
+    return labels
+
+
+def _is_gap(comparison: "Comparison", measure: str | None) -> bool:
+    """Whether the gap is drawn."""
+    known = comparison.optimum is not None
+    if measure == "gap" and not known:
+        raise ValueError(
+            "measure 'gap' needs the optimum of each task, which this domain does not know; use 'mean_all'"
+        )
+    if measure not in (None, "gap", "mean_all"):
+        raise ValueError(f"measure must be 'gap' or 'mean_all', not {measure!r}")
+    return known if measure is None else measure == "gap"
+
+
+def _measure(comparison: "Comparison", measure: str | None) -> tuple[Any, str]:
+    """What is drawn of the mean over all tasks, and its name."""
+    if comparison.optimum is None or not _is_gap(comparison, measure):
+        return lambda values: values, "mean fitness over all tasks"
+    best = float(comparison.optimum.mean())
+    # A gap of nothing, or less by rounding, has no place on a logarithmic axis.
+    return lambda values: np.maximum(best - values, 1e-9), "mean gap to the optimum"
