@@ -13,7 +13,7 @@ _LINES = ("-", "--", ":")
 
 
 def colour_of(index: int) -> tuple[str, str]:
-    """The colour and the kind of line of the algorithm with this number; no two alike up to 24.
+    """The colour and the kind of line of the i-th algorithm shown; no two alike up to 24.
 
     Example:
         >>> colour_of(0), colour_of(8)
@@ -48,10 +48,10 @@ def curves(
     """
     ax = _axes(ax)
     transform, name = _measure(comparison, measure)
-    for label in _chosen(comparison, labels):
+    for i, label in enumerate(_chosen(comparison, labels)):
         evaluations, values = comparison.curves(label)
         low, middle, high = np.quantile(transform(values), [0.25, 0.5, 0.75], axis=0)
-        colour, line = colour_of(comparison.labels.index(label))
+        colour, line = colour_of(i)
         ax.plot(evaluations, middle, color=colour, linestyle=line, label=label)
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel="evaluations", ylabel=name, xscale="log")
@@ -92,8 +92,8 @@ def finals(
     boxes = ax.boxplot(
         values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=chosen
     )
-    for i, (label, own) in enumerate(zip(chosen, values, strict=True)):
-        colour, _ = colour_of(comparison.labels.index(label))
+    for i, own in enumerate(values):
+        colour, _ = colour_of(i)
         boxes["boxes"][i].set(facecolor=colour, alpha=0.35)
         boxes["medians"][i].set(color="black")
         # Spread evenly, so that equal values can be counted.

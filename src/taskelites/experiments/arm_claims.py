@@ -1,0 +1,270 @@
+"""What the paper says of the arm experiment, and how each claim is checked against the runs.
+
+Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 4.2. The paper states no
+criteria but the test; each is ours, and stands on the page beside the claim.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from taskelites.experiments.comparison import Comparison
+from taskelites.experiments.statistics import mann_whitney
+
+FIVE = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all", "random")
+SIZES = (1, 10, 50, 100, 500, 1000, 5000)
+BANDIT = "mt-map-elites"
+
+
+def size_label(size: int) -> str:
+    """How a fixed tournament size is called."""
+    return f"size {size}"
+
+
+class Verdict(NamedTuple):
+    """What became of a claim.
+
+    Attributes:
+        outcome: "holds", "does not hold", or why it can't be said.
+        figures: what was measured.
+    """
+
+    outcome: str
+    figures: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and how it is checked.
+
+    Attributes:
+        text: in our words.
+        criterion: when it is taken to hold.
+        check: gives the verdict.
+    """
+
+    text: str
+    criterion: str
+    check: Callable[["Measured"], Verdict]
+
+
+class Measured:
+    """The figures that claims are about."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.replicates = comparison.replicates()
+        self.runs = min(len(runs) for runs in comparison.results.values())
+        self.sizes = [size for size in SIZES if size_label(size) in comparison.labels]
+
+    def median(self, label: str, measure: str = "gap") -> float:
+        """The median over replicates; in the gap, an unsolved task counts as the worst."""
+        if measure == "gap":
+            return float(np.median(self.best - self.values(label)))
+        return float(np.median(self.values(label, measure)))
+
+    @property
+    def best(self) -> float:
+        """The mean of the optima."""
+        return float(np.mean(np.asarray(self.comparison.optimum)))
+
+    def values(self, label: str, measure: str = "mean_all") -> np.ndarray:
+        """Of all replicates."""
+        own = self.replicates[self.replicates["algorithm"] == label]
+        return own[measure].to_numpy()
+
+    def p(self, first: str, second: str, measure: str = "mean_all") -> float:
+        """Mann-Whitney, two-sided, not corrected."""
+        return mann_whitney(self.values(first, measure), self.values(second, measure))
+
+    def too_few(self, p: float, figures: str) -> Verdict | None:
+        """The verdict where so few replicates can't give such a p-value, whatever they find."""
+        least = 2 / math.comb(2 * self.runs, self.runs)
+        if least < p:
+            return None
+        return Verdict("too few replicates", f"{figures}; {self.runs} replicates can't give a p below {least:.2g}")
+
+    def median_curve(self, label: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Of a column of the history."""
+        runs = self.comparison.results[label]
+        return runs[0].history["evaluations"], np.median([run.history[column] for run in runs], axis=0)
+
+    def ahead_from(self, column: str, rivals: tuple[str, ...]) -> int | None:
+        """After how many evaluations the bandit's median is above those of all rivals, and stays there."""
+        points, own = self.median_curve(BANDIT, column)
+        behind = np.zeros(len(points), bool)
+        for rival in rivals:
+            its_points, values = self.median_curve(rival, column)
+            held = np.clip(np.searchsorted(its_points, points, side="right") - 1, 0, None)
+            behind |= own <= values[held]
+        last = np.flatnonzero(behind)
+        if len(last) == 0:
+            return int(points[0])
+        return None if last[-1] == len(points) - 1 else int(points[last[-1] + 1])
+
+    def solved_after(self, label: str) -> float:
+        """Evaluations until every task is solved, the median over replicates; infinite if never."""
+        firsts = []
+        for run in self.comparison.results[label]:
+            whole = np.flatnonzero(run.history["coverage"] == 1)
+            firsts.append(run.history["evaluations"][whole[0]] if len(whole) else math.inf)
+        return float(np.median(firsts))
+
+    def best_size(self) -> int:
+        """The fixed size with the least median gap."""
+        return min(self.sizes, key=lambda size: self.median(size_label(size)))
+
+
+def _said(holds: bool) -> str:
+    return "holds" if holds else "does not hold"
+
+
+def _best_of_five(now: Measured) -> Verdict:
+    gaps = {label: now.median(label) for label in FIVE}
+    figures = "median gap: " + ", ".join(f"{label} {gap:.3g}" for label, gap in gaps.items())
+    return Verdict(_said(min(gaps, key=lambda label: gaps[label]) == BANDIT), figures)
+
+
+def _all_pairs_differ(now: Measured) -> Verdict:
+    pairs = [(a, b) for i, a in enumerate(FIVE) for b in FIVE[i + 1 :] if {a, b} != {"map-elites-all", "random"}]
+    worst = max(now.p(a, b) for a, b in pairs)
+    figures = f"greatest p of the {len(pairs)} pairs: {worst:.2g}"
+    return now.too_few(1e-10, figures) or Verdict(_said(worst < 1e-10), figures)
+
+
+def _all_tasks_is_random(now: Measured) -> Verdict:
+    p = now.p("map-elites-all", "random")
+    ratio = now.median("map-elites-all") / now.median("random")
+    figures = f"p = {p:.2g}; the gap of map-elites-all is {ratio:.3g} times that of random in the median"
+    return now.too_few(0.05, figures) or Verdict(_said(p >= 0.05), figures)
+
+
+def _ahead_at_once(now: Measured) -> Verdict:
+    rivals = ("map-elites-random", "cma-es")
+    over_all, over_solved = (now.ahead_from(column, rivals) for column in ("mean_all", "mean"))
+
+    def text(point: int | None) -> str:
+        return "never" if point is None else f"from {point:,} evaluations on"
+
+    figures = (
+        f"ahead of both: by the mean over all tasks {text(over_all)}, by the mean over solved ones {text(over_solved)}"
+    )
+    early = [point for point in (over_all, over_solved) if point is not None and point < 1000]
+    return Verdict(_said(bool(early)), figures)
+
+
+def _solved_quickly(now: Measured) -> Verdict:
+    after = {label: now.solved_after(label) for label in FIVE}
+    figures = "median evaluations until all tasks are solved: " + ", ".join(
+        f"{label} {'never' if math.isinf(number) else f'{number:,.0f}'}" for label, number in after.items()
+    )
+    return Verdict(_said(max(after.values()) <= 0.1 * now.comparison.budget), figures)
+
+
+def _random_task_is_cma(now: Measured) -> Verdict:
+    ratio = now.median("map-elites-random") / now.median("cma-es")
+    closed = [1 - now.median(label) / now.median("random") for label in ("map-elites-random", "cma-es")]
+    figures = (
+        f"gap of map-elites-random / gap of cma-es = {ratio:.3g}; "
+        f"of the way from random sampling to the optimum they go {100 * closed[0]:.1f} % and {100 * closed[1]:.1f} %"
+    )
+    return Verdict(_said(0.5 <= ratio <= 2), figures)
+
+
+def _low_baselines(now: Measured) -> Verdict:
+    ratios = {label: now.median(label) / now.median(BANDIT) for label in ("map-elites-all", "random")}
+    figures = "gap, in gaps of mt-map-elites: " + ", ".join(f"{label} {ratio:.0f}" for label, ratio in ratios.items())
+    return Verdict(_said(min(ratios.values()) >= 10), figures)
+
+
+def _small_ends_lower(now: Measured) -> Verdict:
+    best = size_label(now.best_size())
+    small = [size_label(size) for size in now.sizes if size < 50]
+    rows = [(label, now.median(label), now.p(label, best)) for label in small]
+    figures = f"{best} has the least gap, {now.median(best):.3g}; " + "; ".join(
+        f"{label}: {gap:.3g} (p = {p:.2g})" for label, gap, p in rows
+    )
+    holds = all(gap > now.median(best) and p < 0.01 for _, gap, p in rows)
+    return now.too_few(0.01, figures) or Verdict(_said(holds), figures)
+
+
+def _large_is_slow(now: Measured) -> Verdict:
+    labels = [size_label(size) for size in now.sizes if size > 1000]
+    if not labels:
+        return Verdict("too few tasks", "there are no tournaments of more than 1000 tasks")
+    best = size_label(now.best_size())
+    slow = all(now.median(label, "area") < now.median(BANDIT, "area") for label in labels)
+    ratios = [now.median(label) / now.median(best) for label in labels]
+    figures = "; ".join(
+        f"{label}: area {now.median(label, 'area'):.5g} (bandit {now.median(BANDIT, 'area'):.5g}), "
+        f"gap {now.median(label):.3g}, {ratio:.3g} times that of {best}"
+        for label, ratio in zip(labels, ratios, strict=True)
+    )
+    return Verdict(_said(slow and max(ratios) <= 1.5), figures)
+
+
+def _bandit_is_best(now: Measured) -> Verdict:
+    best = size_label(now.best_size())
+    ratio = now.median(BANDIT) / now.median(best)
+    figures = (
+        f"gap of the bandit / gap of the best fixed size ({best}) = {ratio:.3g}, p = {now.p(BANDIT, best):.2g}; "
+        f"area {now.median(BANDIT, 'area'):.5g} against {now.median(best, 'area'):.5g}"
+    )
+    return Verdict(_said(ratio <= 1.25), figures)
+
+
+CLAIMS = (
+    Claim(
+        "Multi-task MAP-Elites is the best of the five.",
+        "its median gap to the optimum is the least",
+        _best_of_five,
+    ),
+    Claim(
+        "All differences between the five are significant (p < 1e-10), but for all-tasks against random sampling.",
+        "Mann-Whitney, two-sided, exact, uncorrected: p < 1e-10 for the nine other pairs",
+        _all_pairs_differ,
+    ),
+    Claim(
+        "MAP-Elites on all tasks and random sampling do not differ.",
+        "p of the same test is at least 0.05",
+        _all_tasks_is_random,
+    ),
+    Claim(
+        "Multi-task MAP-Elites is ahead of CMA-ES and of MAP-Elites on random tasks within a few hundred evaluations.",
+        "its median is above both from a point before 1,000 evaluations on, by either mean",
+        _ahead_at_once,
+    ),
+    Claim(
+        "All approaches solve all tasks quickly.",
+        "each has solved all tasks within a tenth of the budget, in the median",
+        _solved_quickly,
+    ),
+    Claim(
+        "MAP-Elites on random tasks is about as good as CMA-ES.",
+        "the ratio of their median gaps is between 1/2 and 2",
+        _random_task_is_cma,
+    ),
+    Claim(
+        "Random sampling and MAP-Elites on all tasks reach low fitness only.",
+        "their median gaps are at least ten times that of Multi-task MAP-Elites",
+        _low_baselines,
+    ),
+    Claim(
+        "Tournaments of fewer than 50 tasks do not reach the best values.",
+        "sizes 1 and 10 have greater median gaps than the best fixed size, with p < 0.01",
+        _small_ends_lower,
+    ),
+    Claim(
+        "Tournaments of more than 1000 tasks are slow, but reach the best values.",
+        "less area than the bandit, and at most 1.5 times the median gap of the best fixed size",
+        _large_is_slow,
+    ),
+    Claim(
+        "The bandit is as good as the best fixed size.",
+        "its median gap is at most 1.25 times that of the best fixed size",
+        _bandit_is_best,
+    ),
+)
