@@ -2,23 +2,25 @@
 
 import argparse
 import ast
-import dataclasses
 import difflib
 import importlib
 import inspect
+import shlex
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from taskelites import __version__
-from taskelites.algorithms import ALGORITHMS
+from taskelites.algorithms import ALGORITHMS, as_algorithm
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, one_of, whole_number
+from taskelites.experiments import compare, reproduce_arm
+from taskelites.experiments.arm import verdicts
 from taskelites.problem import Domain, is_domain
 from taskelites.result import Result
 from taskelites.runs import RunFolder
@@ -26,17 +28,23 @@ from taskelites.search import MOST_EVALUATIONS, solve
 from taskelites.storage import file_name
 from taskelites.tasks import Tasks, read
 
+# Each with what says what became of the claims.
+_EXPERIMENTS = {"arm": (reproduce_arm, verdicts)}
+_DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
 _EPILOG = """\
 examples:
   taskelites run arm
   taskelites run arm --evaluations 1e5 --tasks 1000 --set tournament=50
   taskelites run mymodule:mydomain --replicates 5 --out results
+  taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
+  taskelites reproduce arm --replicates 5 --evaluations 2e5
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status: 0, 2 for a user's mistake, 1 for trouble, 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
+    options.line = shlex.join(["taskelites", *(sys.argv[1:] if arguments is None else arguments)])
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # a person at a terminal has no use for our source lines
@@ -74,6 +82,17 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
+    _add_run(commands, shared)
+    _add_compare(commands, shared)
+    _add_reproduce(commands, shared)
+    listing = commands.add_parser(
+        "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
+    )
+    listing.set_defaults(command=_list)
+    return parser
+
+
+def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     run = commands.add_parser(
         "run",
         parents=[shared],
@@ -81,22 +100,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Find the best solution of every task of a domain, and save the result.",
     )
     run.set_defaults(command=_run)
-    run.add_argument("domain", metavar="DOMAIN", help="a name that `taskelites list` shows, or module:name of your own")
+    run.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
     run.add_argument(
         "--algorithm",
         default="mt-map-elites",
         metavar="NAME",
-        help="see `taskelites list` (default: mt-map-elites)",
+        help="see `taskelites list`, or module:name of your own (default: mt-map-elites)",
     )
-    run.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of the algorithm or an option of the domain; may be repeated",
-    )
-    run.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
-    run.add_argument("--dim", type=_number, metavar="N", help="length of a solution")
+    _add_problem(run, "a setting of the algorithm or an option of the domain")
     run.add_argument("--evaluations", type=_number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")
     run.add_argument("--batch-size", type=_number, default=64, metavar="N", help="candidates a step (default: 64)")
     run.add_argument(
@@ -106,11 +117,61 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="FOLDER", help="a new folder for the result; by default one below runs/")
     run.add_argument("--quiet", action="store_true", help="no progress")
 
-    listing = commands.add_parser(
-        "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
+
+def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
+    compare = commands.add_parser(
+        "compare",
+        parents=[shared],
+        help="replicates of several algorithms: table, statistics, figure",
+        description="Compare algorithms over replicates on one domain. The same command again goes on with the runs "
+        "that are missing.",
     )
-    listing.set_defaults(command=_list)
-    return parser
+    compare.set_defaults(command=_compare)
+    compare.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
+    compare.add_argument(
+        "--algorithms",
+        required=True,
+        metavar="A,B,...",
+        help="names that `taskelites list` shows or module:name of your own, settings in parentheses: "
+        "'mt-map-elites,mt-map-elites(tournament=50),mymodule:mine'",
+    )
+    _add_problem(compare, "an option of the domain")
+    compare.add_argument("--replicates", type=_number, metavar="N", help="runs of each algorithm (default: 10)")
+    compare.add_argument("--evaluations", type=_number, metavar="N", help="the budget of each run (default: 1e6)")
+    compare.add_argument("--batch-size", type=_number, metavar="N", help="candidates a step (default: 64)")
+    compare.add_argument("--seed", type=_number, metavar="N", help="of the first replicate (default: 0)")
+    compare.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    compare.add_argument(
+        "--add", action="store_true", help="put these algorithms into the comparison that --out holds, on its terms"
+    )
+    compare.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:
+    reproduce = commands.add_parser(
+        "reproduce",
+        parents=[shared],
+        help="an experiment of the paper, whole or smaller",
+        description="Run an experiment of the paper: its figure, and a page on each of its claims. The same command "
+        "again goes on with the runs that are missing.",
+    )
+    reproduce.set_defaults(command=_reproduce)
+    reproduce.add_argument("experiment", metavar="EXPERIMENT", help=f"{' or '.join(_EXPERIMENTS)}")
+    _add_problem(reproduce, "an option of the experiment, such as target=(0.5,0.5)")
+    reproduce.add_argument("--replicates", type=_number, metavar="N", help="of each algorithm (default: the paper's)")
+    reproduce.add_argument("--evaluations", type=_number, metavar="N", help="of each run (default: the paper's)")
+    reproduce.add_argument("--seed", type=_number, metavar="N", help="of the first replicate (default: 0)")
+    reproduce.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    reproduce.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_problem(parser: argparse.ArgumentParser, what_set_sets: str) -> None:
+    """The options that say what is solved."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help=f"{what_set_sets}; may be repeated"
+    )
+    parser.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
+    parser.add_argument("--dim", type=_number, metavar="N", help="length of a solution")
 
 
 def _number(text: str) -> int:
@@ -125,11 +186,12 @@ def _number(text: str) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    settings_class = ALGORITHMS[one_of("--algorithm", options.algorithm, ALGORITHMS)]
+    name, inline = _specification(options.algorithm)
+    maker = _algorithm_maker("--algorithm", name)
+    own = _parameters(maker)
     given = dict(_pair(text) for text in options.set)
-    own = {field.name for field in dataclasses.fields(settings_class)}  # type: ignore[arg-type]
-    algorithm = settings_class(**{name: value for name, value in given.items() if name in own})
-    domain = _domain(options, {name: value for name, value in given.items() if name not in own}, own)
+    algorithm = _make_algorithm(name, maker, inline | {key: value for key, value in given.items() if key in own})
+    domain = _domain(options, {key: value for key, value in given.items() if key not in own}, own)
 
     runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
     evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
@@ -183,6 +245,112 @@ def _table(results: list[Result]) -> list[str]:
         start = f"{result.settings['seed']:>6} {100 * row['coverage']:>8.4g} %"
         lines.append(start + "".join(f" {row[measure]:>12.6g}" for measure in columns.values()))
     return lines
+
+
+def _compare(options: argparse.Namespace) -> int:
+    algorithms = []
+    for text in _split(options.algorithms):
+        name, inline = _specification(text)
+        algorithms.append(_make_algorithm(name, _algorithm_maker("--algorithms", name), inline))
+    domain = _domain(options, dict(_pair(text) for text in options.set), set())
+    if options.add and not options.out:
+        raise ValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
+    evaluations = 1_000_000 if options.evaluations is None and not options.add else options.evaluations
+    with _folder(options.out, f"compare-{file_name(domain.name)}") as folder:
+        found = compare(
+            domain,
+            algorithms=algorithms,
+            evaluations=evaluations,
+            replicates=options.replicates,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            out=folder,
+            add=options.add,
+            progress=not options.quiet,
+        )
+    print(found.summary())
+    print(f"\nsaved in {folder}: figure, tables, tests, runs")
+    return 0
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    make, verdicts = _EXPERIMENTS[one_of("EXPERIMENT", options.experiment, _EXPERIMENTS)]
+    given = dict(_pair(text) for text in options.set)
+    accepted = inspect.signature(make).parameters
+    for name in given:
+        one_of("--set", name, set(accepted) - {"out", "command", "progress"})
+    for name in ("replicates", "evaluations", "dim", "seed"):
+        if (value := getattr(options, name)) is not None:
+            given[name] = value
+    if options.tasks is not None:
+        given["tasks"] = _number_or_file(options.tasks)
+    begin = time.monotonic()
+    with _folder(options.out, f"reproduce-{options.experiment}") as folder:
+        page = make(folder, **given, command=options.line, progress=not options.quiet)
+    seconds = time.monotonic() - begin
+    for claim, outcome in verdicts(folder):
+        print(f"{outcome:<20} {claim}")
+    print(f"{'time':<20} {seconds / 60:.1f} minutes")
+    print(f"{'saved':<20} {page}, {page.with_suffix('.png')}")
+    return 0
+
+
+@contextmanager
+def _folder(out: str | None, name: str) -> Iterator[Path]:
+    """The folder that was named, which may hold something already, or a new one, which goes if it stays empty."""
+    folder = Path(out) if out else RunFolder.under("runs", name).path
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # a folder that something was written to stays
+            folder.rmdir()
+
+
+def _split(text: str) -> list[str]:
+    """A list at its commas, those in parentheses left alone."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _specification(text: str) -> tuple[str, dict[str, Any]]:
+    """An algorithm and its settings, from `name` or `name(setting=value, ...)`."""
+    name, opened, inside = text.strip().partition("(")
+    if not opened:
+        return name.strip(), {}
+    try:
+        call = ast.parse(f"settings({inside}", mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert not call.args
+        settings = {str(item.arg): ast.unparse(item.value) for item in call.keywords if item.arg}
+    except (SyntaxError, AssertionError):
+        raise ValueError(f"an algorithm must be NAME or NAME(SETTING=VALUE, ...), not {text!r}") from None
+    return name.strip(), dict(_pair(f"{key}={value}") for key, value in settings.items())
+
+
+def _algorithm_maker(option: str, name: str) -> Any:
+    """What makes an algorithm's settings: of the registry, or a user's own."""
+    return _own(name) if ":" in name else ALGORITHMS[one_of(option, name, ALGORITHMS)]
+
+
+def _parameters(maker: Any) -> set[str]:
+    """The settings that it takes."""
+    return set(inspect.signature(maker).parameters) if isinstance(maker, type) or inspect.isfunction(maker) else set()
+
+
+def _make_algorithm(name: str, maker: Any, settings: dict[str, Any]) -> Any:
+    known = _parameters(maker)
+    for setting in settings:
+        if not known:
+            raise ValueError(f"{name} takes no settings, so {setting!r} can't be set")
+        one_of(f"a setting of {name}", setting, known)
+    made = maker(**settings) if isinstance(maker, type) or inspect.isfunction(maker) else maker
+    return as_algorithm(made)
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -264,5 +432,5 @@ def _list(options: argparse.Namespace) -> int:
         print(f"{title}:")
         for name, thing in registry.items():
             module = inspect.getmodule(thing)
-            print(f"  {name:<16} {(inspect.getdoc(module) or '').splitlines()[0]}")
+            print(f"  {name:<18} {(inspect.getdoc(module) or '').splitlines()[0]}")
     return 0

@@ -71,19 +71,25 @@ def reproduce_arm(
     return page
 
 
+def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Each claim and what became of it, of the experiment in a folder."""
+    now = Measured(Comparison.load(out))
+    return [(claim.text, claim.check(now).outcome) for claim in CLAIMS]
+
+
 def page_text(comparison: Comparison, command: str | None = None) -> str:
     """The page on the claims, in Markdown."""
     now = Measured(comparison)
     settings = comparison.settings
     seconds = now.replicates["seconds"].sum()
-    target = settings["options"].get("target", (1.0, 1.0))
+    target = ", ".join(f"{number:g}" for number in settings["options"].get("target", (1.0, 1.0)))
     lines = [
         "# The arm experiment of the paper, reproduced",
         "",
         'Mouret and Maguire, "Quality Diversity for Multi-task Optimization", GECCO 2020, section 4: '
         f"{settings['tasks']['number']:,} tasks (digest `{settings['tasks']['digest'][:12]}`), {settings['dim']} "
-        f"links, target ({', '.join(f'{number:g}' for number in target)}), {comparison.budget:,} evaluations, batches of "
-        f"{settings['batch_size']}, {now.runs} replicates of each algorithm.",
+        f"links, target ({target}), {comparison.budget:,} evaluations, batches of {settings['batch_size']}, "
+        f"{now.runs} replicates of each algorithm.",
         "",
         f"Made on {date.today().isoformat()} with `{command or 'taskelites reproduce arm'}` on {machine()}, "
         f"jax {settings['versions']['jax']}; the searches took {seconds / 60:.1f} minutes in all.",

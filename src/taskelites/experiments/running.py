@@ -234,9 +234,8 @@ def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, prog
                 run_all(job, [seeds[i] for i in missing], harvest, bar)
         except Interrupted as stop:
             number = len(there) + len(harvest.finished)
-            where = (
-                "" if shelf is None else f"; finished runs are in {str(shelf)!r}, and the same call goes on from there"
-            )
+            kept = repr(str(shelf))
+            where = "" if shelf is None else f"; finished runs are in {kept}, and the same with out={kept} goes on"
             stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{where}",)
             raise
     every = there | harvest.finished
