@@ -56,10 +56,8 @@ def a12(first: Any, second: Any) -> float:
     a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
     if len(a) == 0 or len(b) == 0:
         raise ValueError("A12 needs at least one number in each group")
-    difference = a[:, None] - b[None, :]
-    # Two infinities of one sign are equal, though their difference is not a number.
-    difference = np.where(a[:, None] == b[None, :], 0.0, difference)
-    return float(np.mean(np.sign(difference) + 1) / 2)
+    greater, equal = a[:, None] > b[None, :], a[:, None] == b[None, :]
+    return float(np.mean(greater + 0.5 * equal))
 
 
 def quartiles(values: Any) -> tuple[float, float, float]:
