@@ -133,6 +133,93 @@ def test_replicates_get_a_table(folder, capsys):
     assert sorted(os.listdir(folder / "two")) == ["replicate-0", "replicate-1"]
 
 
+OWN_ALGORITHM = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import taskelites as te
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow:
+    name: ClassVar[str] = "narrow"
+    uses_distance: ClassVar[bool] = True
+    size: int = 7
+
+    def bind(self, problem, batch_size=64):
+        return te.MultiTaskMapElites(tournament=self.size).bind(problem, batch_size)
+
+
+ready = Narrow(size=9)
+"""
+
+
+def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys):
+    (folder / "algo.py").write_text(OWN_ALGORITHM)
+    algorithms = "mt-map-elites, mt-map-elites(tournament=[1,5], variation=sbx),random,algo:Narrow(size=3)"
+    options = ("--replicates", 2, "--evaluations", "1e3", "--batch-size", 16, "--seed", 4)
+    assert run("compare", "mine:make", "--tasks", 210, "--algorithms", algorithms, *options) == 0
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert lines[0] == "median (interquartile range) of 2 runs of 1,000 evaluations"
+    assert lines[2].split()[:5] == ["algorithm", "mean", "over", "all", "tasks"]
+    labels = ["mt-map-elites", "mt-map-elites(tournament=(1, 5), variation=SBX(eta=10.0))", "random", "narrow(size=3)"]
+    assert [line.startswith(label + "  ") for line, label in zip(lines[3:7], labels, strict=True)] == [True] * 4
+    assert len([line for line in lines if line.startswith(tuple(labels))]) == 4 + 6
+    saved = re.fullmatch(r"saved in (runs/\S+-compare-my-shift): figure, tables, tests, runs", lines[-1]).group(1)
+    assert te.Comparison.load(saved).labels == labels
+    alone = te.solve(__import__("mine").make(tasks=210), evaluations=1000, batch_size=16, seed=5)
+    assert np.array_equal(te.Comparison.load(saved).results["mt-map-elites"][1].fitness, alone.fitness, equal_nan=True)
+    assert "random: 2,000 of 2,000 evaluations" in output.err
+    # On the terms of the comparison, whose options need not be repeated.
+    added = ("--algorithms", "algo:ready", "--out", saved, "--add", "--quiet")
+    assert run("compare", "mine:make", "--tasks", 210, *added) == 0
+    assert te.Comparison.load(saved).table()["runs"].tolist() == [2] * 5
+    assert run("compare", "mine:make", *added) == 2
+    assert "holds a comparison with options {'tasks': 210}, and this one has {}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "message"),
+    [
+        (
+            "random,cma",
+            "--algorithms must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
+        ),
+        ("random(size=3)", "random takes no settings, so 'size' can't be set"),
+        (
+            "cma-es(popsize=3)",
+            "a setting of cma-es must be one of 'max_std', 'penalty', 'population', 'sigma0', 'x0', not 'popsize'",
+        ),
+        ("cma-es(3)", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(3)'"),
+        ("cma-es(sigma0=", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(sigma0='"),
+        ("mine:nothing", "algorithm must be a name or settings such as te.MultiTaskMapElites(), not 3"),
+        ("nowhere:Mine", "there is no module 'nowhere' here or among the installed ones"),
+        (",", "algorithms must be a list of names or settings"),
+    ],
+)
+def test_a_mistake_in_the_algorithms_is_one_line(folder, capsys, algorithms, message):
+    assert run("compare", "mine:ready", "--algorithms", algorithms, "--evaluations", 100) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (folder / "runs").exists() or not list((folder / "runs").iterdir())
+
+
+def test_add_needs_a_folder(folder, capsys):
+    assert run("compare", "mine:ready", "--algorithms", "random", "--add") == 2
+    assert "--add needs --out FOLDER, the comparison to put the algorithms into" in capsys.readouterr().err
+
+
+def test_an_algorithm_of_the_users_own_runs(folder):
+    (folder / "algo.py").write_text(OWN_ALGORITHM)
+    options = ("--evaluations", 500, "--quiet", "--out")
+    assert run("run", "mine:ready", "--algorithm", "algo:Narrow", "--set", "size=5", *options, "a") == 0
+    assert te.load("a").settings["algorithm"] == {"name": "narrow", "type": "Narrow", "size": 5}
+    assert run("run", "mine:ready", "--algorithm", "cma-es(population=7)", *options, "b") == 0
+    assert te.load("b").settings["algorithm"]["population"] == 7
+
+
 def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -158,7 +245,7 @@ def test_list_has_a_line_each(capsys):
     [
         (["arn"], "DOMAIN must be one of 'arm', not 'arn'; did you mean 'arm'?"),
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
-        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'mt-map-elites', not 'mt'"),
+        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'random', not 'mt'"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
         (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),

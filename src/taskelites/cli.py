@@ -288,10 +288,10 @@ def _reproduce(options: argparse.Namespace) -> int:
     with _folder(options.out, f"reproduce-{options.experiment}") as folder:
         page = make(folder, **given, command=options.line, progress=not options.quiet)
     seconds = time.monotonic() - begin
-    for claim, outcome in verdicts(folder):
-        print(f"{outcome:<20} {claim}")
-    print(f"{'time':<20} {seconds / 60:.1f} minutes")
-    print(f"{'saved':<20} {page}, {page.with_suffix('.png')}")
+    lines = [(outcome, claim) for claim, outcome in verdicts(folder)]
+    lines += [("time", f"{seconds / 60:.1f} minutes"), ("saved", f"{page}, {page.with_suffix('.png')}")]
+    width = max(len(head) for head, _ in lines) + 2
+    print("\n".join(f"{head:<{width}}{rest}" for head, rest in lines))
     return 0
 
 
