@@ -36,6 +36,9 @@ def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
     assert "2 replicates" in page
     assert "taskelites reproduce arm --tasks 300" in page
     assert "too few replicates" in page  # for p < 1e-10
+    assert "With (0.5, 0.5) the median gaps are: mt-map-elites" in page
+    assert "of 2 runs of mt-map-elites end with more than five times its median gap" in page
+    assert "By size, 1: " in page
     assert "| size 100 |" in page
     assert "| size 500 |" not in page  # there are only 300 tasks
 
@@ -43,7 +46,8 @@ def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
 def test_figure_data_and_runs_lie_beside_it(small):
     for name in ("arm.png", "arm.pdf", "replicates.csv", "curves.csv", "tests.csv", "summary.csv", "comparison.json"):
         assert (small / name).stat().st_size > 100, name
-    assert len(list(small.glob("runs/*/*/result.npz"))) == 2 * (5 + 4)
+    assert len(list(small.glob("runs/*/*/result.npz"))) == 2 * (5 + 1 + 4)
+    assert len(list(small.glob("other-target/runs/*/*/result.npz"))) == 2 * 5
     picture = plt.imread(small / "arm.png")
     assert picture.shape[0] > 1000
     assert picture.shape[1] > 1500

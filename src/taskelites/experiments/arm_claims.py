@@ -17,6 +17,7 @@ from taskelites.experiments.statistics import mann_whitney
 FIVE = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all", "random")
 SIZES = (1, 10, 50, 100, 500, 1000, 5000)
 BANDIT = "mt-map-elites"
+NEWER_CMA = "cma-es as cma 4.5"
 
 
 def size_label(size: int) -> str:
