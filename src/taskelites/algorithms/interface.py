@@ -150,8 +150,8 @@ class Core:
         """The best solution of each task."""
         return Elites(state.archive)
 
-    def diagnostics(self, state: Any) -> dict[str, Array]:
-        """Numbers worth a column in the history."""
+    def diagnostics(self, state: Any) -> dict[str, Any]:
+        """Numbers worth a column in the history: an array `()`, or a pair of numbers and values for a column each."""
         return {}
 
 

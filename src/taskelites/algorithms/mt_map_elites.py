@@ -111,7 +111,7 @@ class MultiTaskMapElites:
             variation=self.variation,
             reward_scale=jnp.asarray(1.0 if self.reward == "count" else 1.0 / batch_size),
             start_steps=jnp.int32(start_steps(self.random_start, len(tasks), batch_size)),
-            sizes=sizes,
+            sizes=jnp.asarray(sizes, jnp.int32),
             batch_size=batch_size,
         )
 
@@ -146,7 +146,7 @@ class MultiTaskMapElitesCore(Core):
     variation: Any
     reward_scale: Array
     start_steps: Array
-    sizes: tuple[int, ...] = static()
+    sizes: Array
     batch_size: int = static()
 
     @property
@@ -214,7 +214,6 @@ class MultiTaskMapElitesCore(Core):
         """Insert them; no tournament made them, so none is rewarded."""
         return self.tell(state, replace(candidates, origin=jnp.full(len(candidates), -1)), evaluation)[0]
 
-    def diagnostics(self, state: State) -> dict[str, Array]:
+    def diagnostics(self, state: State) -> dict[str, Any]:
         """How often each tournament size was tried, in candidates, and how often it succeeded."""
-        columns = {f"tried_{size}": state.tried[i] for i, size in enumerate(self.sizes)}
-        return columns | {f"successes_{size}": state.successes[i] for i, size in enumerate(self.sizes)}
+        return {"tried": (self.sizes, state.tried), "successes": (self.sizes, state.successes)}

@@ -134,7 +134,11 @@ class Recorder:
         if self.job.worst is not None:
             row["mean_all"] = metrics.mean_all(now.fitness, self.job.worst)
         row |= {"failed": int(now.failed), "infeasible": int(now.infeasible)}
-        row |= {name: value.item() for name, value in now.diagnostics.items()}
+        for name, value in now.diagnostics.items():
+            if isinstance(value, tuple):  # a column for each of some numbers, such as tried_10
+                row |= {f"{name}_{number}": each for number, each in zip(*map(np.ndarray.tolist, value), strict=True)}
+            else:
+                row[name] = value.item()
         self.rows.append(row)
         if self.callback is not None:
             self.callback({"replicate": self.replicate, **row})
