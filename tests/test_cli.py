@@ -154,16 +154,17 @@ ready = Narrow(size=9)
 """
 
 
-def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys):
+def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     (folder / "algo.py").write_text(OWN_ALGORITHM)
-    algorithms = "mt-map-elites, mt-map-elites(tournament=[1,5], variation=sbx),random,algo:Narrow(size=3)"
+    algorithms = "mt-map-elites, mt-map-elites(tournament=[1,5], variation=sbx),random,own = algo:Narrow(size=3)"
     options = ("--replicates", 2, "--evaluations", "1e3", "--batch-size", 16, "--seed", 4)
     assert run("compare", "mine:make", "--tasks", 210, "--algorithms", algorithms, *options) == 0
     output = capsys.readouterr()
     lines = output.out.splitlines()
     assert lines[0] == "median (interquartile range) of 2 runs of 1,000 evaluations"
     assert lines[2].split()[:5] == ["algorithm", "mean", "over", "all", "tasks"]
-    labels = ["mt-map-elites", "mt-map-elites(tournament=(1, 5), variation=SBX(eta=10.0))", "random", "narrow(size=3)"]
+    labels = ["mt-map-elites", "mt-map-elites(tournament=(1, 5), variation=SBX(eta=10.0))", "random", "own"]
     assert [line.startswith(label + "  ") for line, label in zip(lines[3:7], labels, strict=True)] == [True] * 4
     assert len([line for line in lines if line.startswith(tuple(labels))]) == 4 + 6
     saved = re.fullmatch(r"saved in (runs/\S+-compare-my-shift): figure, tables, tests, runs", lines[-1]).group(1)
@@ -195,7 +196,9 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys):
         ("cma-es(sigma0=", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(sigma0='"),
         ("mine:nothing", "algorithm must be a name or settings such as te.MultiTaskMapElites(), not 3"),
         ("nowhere:Mine", "there is no module 'nowhere' here or among the installed ones"),
-        (",", "algorithms must be a list of names or settings"),
+        ("cma-es(**{1: 2})", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(**{1: 2})'"),
+        ("random,random", "--algorithms names 'random' twice; LABEL=NAME gives an algorithm another label"),
+        (",", "--algorithms must name at least one algorithm; `taskelites list` shows them"),
     ],
 )
 def test_a_mistake_in_the_algorithms_is_one_line(folder, capsys, algorithms, message):

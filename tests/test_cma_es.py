@@ -76,7 +76,6 @@ def test_each_update_is_that_of_the_cma_package(settings, dim, function):
             for name, (mine, reference) in pairs.items():
                 scale = np.abs(reference).max() + 1e-12
                 assert np.abs(np.asarray(mine) - reference).max() < 1e-8 * scale, (generation, name)
-    assert generation == 60
     if function is beyond:  # the boundary was at work
         assert bool(ours.weighted)
         assert not np.allclose(theirs.boundary_handler.gamma, 1.0)

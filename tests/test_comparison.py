@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import shutil
+import signal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -75,7 +77,7 @@ def test_measures_by_hand_where_the_worst_is_what_was_seen():
     table = found.table()
     assert table.loc["mine", "mean_all_median"] == 2.25
     assert table.loc["mine", "evaluations_to_99_q3"] == math.inf
-    assert "never" in found.summary() or "some never" in found.summary()
+    assert "20 (some never)" in found.summary()
 
 
 def test_measures_by_hand_where_the_domain_knows_worst_and_optimum():
@@ -83,7 +85,7 @@ def test_measures_by_hand_where_the_domain_knows_worst_and_optimum():
     first, second, _ = found.replicates().to_dict("records")
     assert second["mean_all"] == (4 - 20) / 2
     assert first["gap"] == 4.0
-    assert math.isnan(second["gap"])  # unsolved tasks have none
+    assert second["gap"] == 8.0 - second["mean_all"]  # an unsolved task counts as its worst
     assert first["evaluations_to_99"] == math.inf  # the way ends at the optimum, 8
     assert found.curves("mine")[1][1].tolist() == [-15.0, -15.0, 0.5 * 4 + 0.5 * -15]
 
@@ -92,7 +94,7 @@ def test_without_random_there_is_no_way_to_measure_from():
     found = te.Comparison(results={"mine": by_hand().results["mine"]})
     assert math.isnan(found.replicates()["evaluations_to_99"][0])
     assert "they are counted from the final value of random, which took no part" in found.summary()
-    assert "to 99 %  " not in found.summary()
+    assert "\nto 99 %:" not in found.summary()
 
 
 def test_time_of_replicates_that_ran_side_by_side_is_shared():
@@ -151,20 +153,179 @@ def test_it_goes_on_with_the_runs_that_are_missing(tmp_path, capfd):
     assert second.replicates()[same].equals(first.replicates()[same])
 
 
-def test_more_replicates_can_be_asked_for_later_but_not_fewer(tmp_path):
+def test_more_replicates_can_be_asked_for_later_and_none_are_lost(tmp_path):
     compare(tmp_path)
-    more = compare(tmp_path, replicates=4)
-    assert more.table()["runs"].tolist() == [4, 4]
-    with pytest.raises(ValueError, match=r"replicates must be at least the 4 of the comparison in .*, not 3"):
-        compare(tmp_path)
+    uneven = compare(tmp_path, algorithms=["random"], replicates=4)
+    assert uneven.table()["runs"].tolist() == [3, 4]
+    assert "missing: 1 runs of mt-map-elites" in uneven.summary()
+    assert uneven.summary().splitlines()[2].split()[:2] == ["algorithm", "runs"]
+    assert compare(tmp_path).table()["runs"].tolist() == [4, 4]  # the first call again
+
+
+def test_what_is_missing_is_said(tmp_path):
+    compare(tmp_path)
+    shutil.rmtree(tmp_path / "runs/random")
+    (tmp_path / "runs/mt-map-elites/replicate-1/result.npz").write_bytes(b"cut")
+    (tmp_path / "runs/mt-map-elites/replicate-old").mkdir()
+    with pytest.warns(UserWarning, match="it is left out, and the same comparison again makes it anew"):
+        loaded = te.Comparison.load(tmp_path)
+    assert loaded.missing == {"mt-map-elites": 1, "random": 3}
+    assert "missing: 1 runs of mt-map-elites, 3 runs of random" in loaded.summary()
+
+
+def test_changed_code_is_not_taken_for_the_same(tmp_path):
+    def problem(factor):
+        return domain(fitness=lambda x, t: factor * sphere(x, t))
+
+    compare(tmp_path, problem(1.0))
+    compare(tmp_path, problem(1.0))  # another function with the same code
+    with pytest.raises(ValueError, match="holds a comparison whose fitness had other code; name a new folder"):
+        compare(tmp_path, problem(2.0))
+
+
+def own_algorithm(text):
+    """A class as a user's module would define it: no dataclass, and an address in its repr."""
+    names = {}
+    exec(compile(text, "own.py", "exec"), {"te": te, "__name__": "own"}, names)
+    return names["Own"]()
+
+
+OWN = """
+class Own:
+    name = "own"
+    uses_distance = False
+
+    def bind(self, problem, batch_size=64):
+        return te.MultiTaskMapElites(tournament=SIZE).bind(problem, batch_size)
+"""
+
+
+def test_an_algorithm_of_the_users_own_goes_on_unless_its_code_has_changed(tmp_path):
+    compare(tmp_path, algorithms=[own_algorithm(OWN.replace("SIZE", "3"))])
+    compare(tmp_path, algorithms=[own_algorithm(OWN.replace("SIZE", "3"))])
+    changed = [own_algorithm(OWN.replace("SIZE", "5"))]
+    with pytest.raises(
+        ValueError, match=r"the runs of 'own' .* were made with other code than it has now; delete '.*own'"
+    ):
+        compare(tmp_path, algorithms=changed)
+    shutil.rmtree(tmp_path / "runs/own")
+    alone = te.solve(domain(), evaluations=640, batch_size=16, algorithm=te.MultiTaskMapElites(tournament=5))
+    assert np.array_equal(compare(tmp_path, algorithms=changed).results["own"][0].fitness, alone.fitness)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (OWN.replace("return te", "raise KeyError(1) or te"), r"'own': bind raised KeyError: 1 \(own.py, line 7\)"),
+        (OWN.replace("return ", "return 1 or "), "algorithm 'own': init or ask raised AttributeError"),
+        (OWN.replace('name = "own"', ""), "algorithm must have a name, and Own has none"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_an_own_algorithm_shows_before_any_run(tmp_path, text, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        compare(tmp_path / "out", algorithms=["random", own_algorithm(text.replace("SIZE", "3"))])
+    assert not (tmp_path / "out").exists()
+
+
+def test_tasks_that_are_objects_are_told_apart(tmp_path):
+    def on(objects):
+        tasks = te.Tasks(objects)
+        problem = domain(tasks=tasks, fitness=lambda x, t: float(len(t) - x.sum()), call="each")
+        return compare(tmp_path, problem, algorithms=["random"], replicates=1)
+
+    on(["a", "bb"])
+    on(["a", "bb"])
+    with pytest.raises(ValueError, match="holds a comparison with objects"):
+        on(["a", "bbb"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"a": (1, 2)}, {"a": np.arange(3)}, {"a": float("nan")}, {"a": sphere}, {1: {2: 3}}]
+)
+def test_options_of_any_kind_can_be_written_and_recognised(tmp_path, options):
+    for _ in range(2):
+        compare(tmp_path, domain(options=options), algorithms=["random"], replicates=1)
+
+
+def test_labels_that_share_a_folder_are_refused_on_add_too(tmp_path):
+    compare(tmp_path, algorithms={"my alg": "random"})
+    with pytest.raises(ValueError, match="the labels 'my alg' and 'my-alg' are too much alike"):
+        compare(tmp_path, algorithms={"my-alg": "mt-map-elites"}, add=True)
+    long = "x" * 70
+    both = compare(tmp_path, algorithms={long + "a": "random", long + "b": "cma-es"}, add=True)
+    assert len({path.name for path in (tmp_path / "runs").iterdir()}) == 3
+    assert not np.array_equal(both.results[long + "a"][0].fitness, both.results[long + "b"][0].fitness)
+
+
+def test_a_comparison_in_which_nothing_is_solved_says_so(tmp_path):
+    failing = domain(fitness=lambda x, t: np.full(len(x), np.nan), optimum=np.zeros(40))
+    with pytest.warns(te.FitnessWarning) as caught:
+        found = compare(tmp_path, failing)
+    assert {str(item.message)[:12] for item in caught} == {"3,840 of 3,8", "no task was "}
+    assert found.tests()["p"].isna().all()
+    assert "0 %" in found.summary()
+    assert (tmp_path / "comparison.png").exists()
+
+
+def test_infinite_ends_are_refused():
+    with pytest.raises(ValueError, match=r"worst must be finite for a comparison, but worst\[0\] is not"):
+        compare(problem=domain(worst=-np.inf))
+
+
+def test_results_that_can_not_be_compared_are_refused():
+    run = te.solve(domain(), evaluations=64)
+    other = te.solve(domain(tasks=te.tasks.grid((41,), [0], [1])), evaluations=64)
+    with pytest.raises(ValueError, match="results must be of the same tasks, and these are of different ones"):
+        te.Comparison(results={"a": [run], "b": [other]})
+    with pytest.raises(TypeError, match="results must be those of runs with a history"):
+        te.Comparison(results={"a": [te.Optimizer(TASKS, bounds=(0, 1), dim=2).result()]})
+    for results in ([run], {}, {"a": []}):
+        with pytest.raises(ValueError, match="results must be a dict of labels and lists of results"):
+            te.Comparison(results=results)
+    found = te.Comparison(results={"a": [run]})
+    with pytest.raises(ValueError, match="measure must be one of"):
+        found.tests("gaap")
+    with pytest.raises(ValueError, match="label must be one of 'a', not 'b'"):
+        found.curves("b")
+
+
+def test_a_narrow_terminal_gets_the_table_on_its_side():
+    found = by_hand()
+    assert max(map(len, found.summary(70).splitlines()[:12])) <= 70
+    assert "\n  mean over all tasks  2.25" in found.summary(70)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    calls = []
+
+    def interrupted(solutions, tasks):
+        calls.append(len(solutions))
+        if len(calls) == 60:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sphere(solutions, tasks)
+
+    with pytest.raises(
+        te.Interrupted, match=r"interrupted after 1 of 3 runs of mt-map-elites; finished runs are in '.*': the same"
+    ):
+        compare(tmp_path, domain(fitness=interrupted))
+    assert len(list(tmp_path.glob("runs/*/*/result.npz"))) == 1
+
+
+def test_a_failing_fitness_names_the_algorithm_and_the_folder(tmp_path):
+    def fails(solutions, tasks, calls=[]):  # noqa: B006 - it counts its calls
+        calls.append(1)
+        return sphere(solutions, tasks) if len(calls) < 60 else 1 / 0
+
+    with pytest.raises(te.FitnessError, match=r"mt-map-elites: fitness raised ZeroDivisionError.*finished runs are in"):
+        compare(tmp_path, domain(fitness=fails))
 
 
 def test_an_interrupted_comparison_keeps_what_is_finished(tmp_path):
-    calls = []
+    calls, patience = [], [1000]
 
     def impatient(solutions, tasks):
         calls.append(len(solutions))
-        if sum(calls) > 1000:
+        if sum(calls) > patience[0]:
             raise KeyboardInterrupt
         return sphere(solutions, tasks)
 
@@ -172,8 +333,8 @@ def test_an_interrupted_comparison_keeps_what_is_finished(tmp_path):
         compare(tmp_path, domain(fitness=impatient))
     kept = sorted(path.parent.name for path in tmp_path.glob("runs/*/*/result.npz"))
     assert kept == ["replicate-0"]  # the half run is not taken for a whole one
-    calls.clear()
-    whole = compare(tmp_path)
+    patience[0] = 10**9
+    whole = compare(tmp_path, domain(fitness=impatient))
     alone = compare()
     assert np.array_equal(whole.replicates()["mean_all"], alone.replicates()["mean_all"])
 
@@ -208,7 +369,9 @@ def test_the_wrong_folder_is_refused_and_nothing_is_lost(tmp_path):
     (tmp_path / "b/note.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty and holds no comparison: name a new folder"):
         compare(tmp_path / "b")
-    with pytest.raises(FileNotFoundError, match="add needs a comparison in out, and there is none"):
+    with pytest.raises(FileExistsError, match="which is a file; name a folder"):
+        compare(tmp_path / "b/note.txt")
+    with pytest.raises(FileNotFoundError, match="add puts algorithms into a comparison, and there is none in"):
         compare(tmp_path / "c", add=True)
     (tmp_path / "a/comparison.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged or no comparison"):
@@ -227,6 +390,7 @@ def test_the_wrong_folder_is_refused_and_nothing_is_lost(tmp_path):
             ValueError,
             "must not name 'random' twice; a dict can give each a label",
         ),
+        ({"algorithms": {1: "random", "1": "cma-es"}}, ValueError, "algorithms must have different labels"),
         ({"algorithms": {"a b": "random", "a-b": "cma-es"}}, ValueError, "'a b' and 'a-b' are too much alike"),
         ({"algorithms": ["randon"]}, ValueError, "did you mean 'random'"),
         ({"evaluations": None}, TypeError, "evaluations must be given: the budget of each run"),
@@ -253,12 +417,38 @@ def test_the_figure_shows_medians_bands_and_all_runs():
     assert left.get_ylabel() == "mean gap to the optimum"
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["mine", "random"]
+    assert left.get_title() == "median and quartiles of 1 to 2 runs"
     values = 8.0 - found.curves("mine")[1]
     assert np.allclose(left.lines[0].get_ydata(), np.median(values, axis=0))
     assert len(left.collections) == 2
     points = [line for line in right.lines if line.get_marker() == "o"]
     assert sorted(points[0].get_xdata().tolist()) == sorted(values[:, -1].tolist())
     assert right.get_xlabel() == "mean gap to the optimum\nafter 40 evaluations"
+    plt.close("all")
+
+
+def test_unusual_labels_are_shown_as_they_are(tmp_path):
+    labels = {
+        "_hidden": "random",
+        "$x^$": "cma-es",
+        "a label that is longer than a line of the legend": "mt-map-elites",
+    }
+    found = compare(algorithms=labels)
+    figure = found.plot()
+    figure.savefig(tmp_path / "figure.png")
+    texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert texts == ["_hidden", r"\$x^\$", "a label that is longer than a\nline of the legend"]
+    plt.close("all")
+
+
+def test_a_narrow_logarithmic_axis_has_plain_numbers():
+    runs = [result([-0.5 - 0.01 * i] * 2, [(10, 1.0, -0.6, -0.6, 0.1), (40, 1.0, -0.5 - 0.01 * i, -0.6, 0.2)],
+                   optimum=np.zeros(2)) for i in range(4)]  # fmt: skip
+    axes = show.finals(te.Comparison(results={"mine": runs}))
+    axes.figure.canvas.draw()
+    texts = [text.get_text() for text in axes.get_xticklabels() if text.get_text()]
+    assert 2 <= len(texts) <= 6
+    assert all(float(text) for text in texts)
     plt.close("all")
 
 
@@ -273,4 +463,6 @@ def test_without_an_optimum_the_figure_shows_the_mean():
         show.curves(found, measure="mean")
     with pytest.raises(ValueError, match="labels must be some of mine, random, not 'his'"):
         show.curves(found, labels=["his"])
+    with pytest.raises(TypeError, match=r"comparison must be what te\.compare gives, not Result"):
+        show.curves(found.results["random"][0])
     plt.close("all")

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import shlex
+import shutil
 import sys
 import time
 import traceback
@@ -21,6 +22,7 @@ from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, one_of, whole_number
 from taskelites.experiments import compare, reproduce_arm
 from taskelites.experiments.arm import verdicts
+from taskelites.experiments.running import label_algorithms
 from taskelites.problem import Domain, is_domain
 from taskelites.result import Result
 from taskelites.runs import RunFolder
@@ -123,8 +125,8 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
         "compare",
         parents=[shared],
         help="replicates of several algorithms: table, statistics, figure",
-        description="Compare algorithms over replicates on one domain. The same command again goes on with the runs "
-        "that are missing.",
+        description="Compare algorithms over replicates on one domain. With --out, the same command again goes on with "
+        "the runs that are missing.",
     )
     compare.set_defaults(command=_compare)
     compare.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
@@ -132,8 +134,8 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--algorithms",
         required=True,
         metavar="A,B,...",
-        help="names that `taskelites list` shows or module:name of your own, settings in parentheses: "
-        "'mt-map-elites,mt-map-elites(tournament=50),mymodule:mine'",
+        help="names that `taskelites list` shows or module:name of your own, with settings in parentheses "
+        "and labels before: 'mt-map-elites,fixed=mt-map-elites(tournament=50),mymodule:mine'",
     )
     _add_problem(compare, "an option of the domain")
     compare.add_argument("--replicates", type=_number, metavar="N", help="runs of each algorithm (default: 10)")
@@ -152,8 +154,8 @@ def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:
         "reproduce",
         parents=[shared],
         help="an experiment of the paper, whole or smaller",
-        description="Run an experiment of the paper: its figure, and a page on each of its claims. The same command "
-        "again goes on with the runs that are missing.",
+        description="Run an experiment of the paper: its figure, and a page on each of its claims. With --out, the "
+        "same command again goes on with the runs that are missing.",
     )
     reproduce.set_defaults(command=_reproduce)
     reproduce.add_argument("experiment", metavar="EXPERIMENT", help=f"{' or '.join(_EXPERIMENTS)}")
@@ -248,10 +250,17 @@ def _table(results: list[Result]) -> list[str]:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    algorithms = []
+    algorithms: dict[str, Any] = {}
     for text in _split(options.algorithms):
-        name, inline = _specification(text)
-        algorithms.append(_make_algorithm(name, _algorithm_maker("--algorithms", name), inline))
+        label, specification = _labelled(text)
+        name, inline = _specification(specification)
+        made = _make_algorithm(name, _algorithm_maker("--algorithms", name), inline)
+        label = label or next(iter(label_algorithms([made])))
+        if label in algorithms:
+            raise ValueError(f"--algorithms names {label!r} twice; LABEL=NAME gives an algorithm another label")
+        algorithms[label] = made
+    if not algorithms:
+        raise ValueError("--algorithms must name at least one algorithm; `taskelites list` shows them")
     domain = _domain(options, dict(_pair(text) for text in options.set), set())
     if options.add and not options.out:
         raise ValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
@@ -268,7 +277,7 @@ def _compare(options: argparse.Namespace) -> int:
             add=options.add,
             progress=not options.quiet,
         )
-    print(found.summary())
+    print(found.summary(shutil.get_terminal_size((120, 24)).columns))
     print(f"\nsaved in {folder}: figure, tables, tests, runs")
     return 0
 
@@ -318,18 +327,25 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def _labelled(text: str) -> tuple[str, str]:
+    """A label and an algorithm, from `algorithm` or `label=algorithm`."""
+    label, equals, rest = text.partition("=")
+    return (label.strip(), rest.strip()) if equals and "(" not in label else ("", text)
+
+
 def _specification(text: str) -> tuple[str, dict[str, Any]]:
     """An algorithm and its settings, from `name` or `name(setting=value, ...)`."""
     name, opened, inside = text.strip().partition("(")
     if not opened:
         return name.strip(), {}
+    wrong = f"an algorithm must be NAME or NAME(SETTING=VALUE, ...), not {text!r}"
     try:
         call = ast.parse(f"settings({inside}", mode="eval").body
-        assert isinstance(call, ast.Call)
-        assert not call.args
-        settings = {str(item.arg): ast.unparse(item.value) for item in call.keywords if item.arg}
-    except (SyntaxError, AssertionError):
-        raise ValueError(f"an algorithm must be NAME or NAME(SETTING=VALUE, ...), not {text!r}") from None
+    except SyntaxError:
+        raise ValueError(wrong) from None
+    if not isinstance(call, ast.Call) or call.args or any(item.arg is None for item in call.keywords):
+        raise ValueError(wrong)
+    settings = {item.arg: ast.unparse(item.value) for item in call.keywords}
     return name.strip(), dict(_pair(f"{key}={value}") for key, value in settings.items())
 
 

@@ -1,5 +1,6 @@
 """Files that are whole or not there, and never dangerous to read."""
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable
@@ -62,5 +63,7 @@ def file_name(text: str) -> str:
         >>> file_name("mt-map-elites(tournament=50)")
         'mt-map-elites-tournament-50'
     """
-    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text))
-    return kept.strip("-")[:60] or "unnamed"
+    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text)).strip("-")
+    if len(kept) > 60:  # long ones often differ at their ends only
+        kept = f"{kept[:51]}-{hashlib.sha256(str(text).encode()).hexdigest()[:8]}"
+    return kept or "unnamed"

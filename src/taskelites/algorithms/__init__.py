@@ -47,4 +47,8 @@ def as_algorithm(algorithm: Any) -> Any:
         return ALGORITHMS[one_of("algorithm", algorithm, ALGORITHMS)]()
     if isinstance(algorithm, type) or not hasattr(algorithm, "bind"):
         raise TypeError(f"algorithm must be a name or settings such as te.MultiTaskMapElites(), not {algorithm!r}")
+    if not isinstance(getattr(algorithm, "name", None), str):
+        raise TypeError(
+            f"algorithm must have a name, and {type(algorithm).__name__} has none: name: ClassVar[str] = ..."
+        )
     return algorithm

@@ -4,6 +4,7 @@ Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020)
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,18 @@ def reproduce_arm(
     five = {name: name for name in FIVE}
     options: dict[str, Any] = {"evaluations": evaluations, "replicates": replicates, "seed": seed, "progress": progress}
     newer = {NEWER_CMA: CmaEs(penalty=False, max_std=1 / 3)}
+    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    if shown:
+        print(f"target {tuple(target)}: {len(five | newer | sizes)} groups of {replicates} runs", file=sys.stderr)
     main = compare(arm, algorithms=five | newer | sizes, out=out, **options)
     elsewhere = OTHER_TARGET if tuple(target) != OTHER_TARGET else (1.0, 1.0)
+    if shown:
+        print(f"target {elsewhere}: {len(five)} groups of {replicates} runs", file=sys.stderr)
     other_arm = domain("arm", tasks=arm.tasks, dim=dim, target=elsewhere)
     other = compare(other_arm, algorithms=five, out=Path(out) / "other-target", **options)
-    save_figure(figure(main, arm), Path(out) / "arm")
     page = Path(out) / "arm.md"
     write_text(page, page_text(main, other, command))
+    save_figure(figure(main, arm), Path(out) / "arm")
     return page
 
 
@@ -84,7 +90,8 @@ def figure(comparison: Comparison, arm: Domain) -> Any:
     top, middle, bottom = parts
     drawing, *panels = top.subplots(1, 4)
     best = comparison.typical(BANDIT)
-    example = int(np.square(arm.tasks.descriptors - [0.8, 0.9]).sum(axis=1).argmin())
+    away = np.square(arm.tasks.descriptors - [0.8, 0.9]).sum(axis=1)
+    example = int(np.where(best.solved, away, np.inf).argmin())
     if arm.draw is not None:
         arm.draw(best.solutions[example], arm.tasks.descriptors[example], ax=drawing)
     drawing.set_title(f"A  arm of task {example}", fontsize="medium")
@@ -92,16 +99,19 @@ def figure(comparison: Comparison, arm: Domain) -> Any:
     typical = {title: comparison.typical(label) for title, label in mapped.items()}
     # From 32-bit rounding upwards; on the scale of the fitness itself the maps would look the same.
     gaps = [np.log10(np.maximum(run.optimum - run.fitness, 1e-7)) for run in typical.values()]
-    show.maps(typical, axs=panels, values=gaps, label="gap to the optimum, log10", vmin=-6, vmax=-1)
+    label = "gap to the optimum, log10\n(colours end at -6 and -1)"
+    show.maps(typical, axs=panels, values=gaps, label=label, vmin=-6, vmax=-1)
     for panel in panels:
         panel.title.set_fontsize("medium")
-    for part, labels, letters in (
-        (middle, list(FIVE), "EF"),
-        (bottom, [BANDIT, *sizes], "GH"),
+    # Sizes in the order of their colours, apart from those of the algorithms.
+    shades = plt.get_cmap("YlOrBr")(np.linspace(0.3, 1.0, len(sizes)))
+    for part, labels, letters, colours in (
+        (middle, list(FIVE), "EF", None),
+        (bottom, [BANDIT, *sizes], "GH", [show.contest.COLOURS[0], *shades]),
     ):
         left, right = part.subplots(1, 2, width_ratios=[1.35, 1])
-        show.curves(comparison, ax=left, labels=labels)
-        show.finals(comparison, ax=right, labels=labels)
+        show.curves(comparison, ax=left, labels=labels, colours=colours)
+        show.finals(comparison, ax=right, labels=labels, colours=colours)
         left.set_title(f"{letters[0]}  {'algorithms' if letters == 'EF' else 'tournament sizes'}", fontsize="medium")
         right.set_title(f"{letters[1]}  final values", fontsize="medium")
     return whole

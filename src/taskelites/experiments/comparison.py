@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites import metrics
+from taskelites.errors import one_of
 from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
 from taskelites.result import Result, load
 from taskelites.storage import file_name, write_text, write_whole
@@ -53,8 +55,13 @@ class Comparison:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.results or not all(self.results.values()):
-            raise ValueError("a comparison needs at least one result of each algorithm")
+        if not isinstance(self.results, Mapping) or not self.results or not all(self.results.values()):
+            raise ValueError("results must be a dict of labels and lists of results, at least one of each algorithm")
+        every = [result for results in self.results.values() for result in results]
+        if not all(isinstance(result, Result) and "coverage" in result.history for result in every):
+            raise TypeError("results must be those of runs with a history, such as te.solve and te.compare make")
+        if len({(len(result), result.tasks.digest) for result in every}) > 1:
+            raise ValueError("results must be of the same tasks, and these are of different ones")
 
     def __repr__(self) -> str:
         runs = sum(map(len, self.results.values()))
@@ -88,7 +95,7 @@ class Comparison:
 
     def curves(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """The mean over all tasks while the runs go on: evaluations `(points,)`, values `(replicates, points)`."""
-        runs = [self._curve(result) for result in self.results[label]]
+        runs = [self._curve(result) for result in self.results[one_of("label", label, self.results)]]
         points = np.unique(np.concatenate([evaluations for evaluations, _ in runs]))
         # All replicates have the same points, unless they were made apart: between its points a run keeps its value.
         rows = []
@@ -140,11 +147,12 @@ class Comparison:
         evaluations, values = self._curve(result)
         reached = metrics.evaluations_to(evaluations, values, level=self._level)
         seconds = result.history["seconds"][-1] / result.settings.get("side_by_side", 1)
+        mean_all = metrics.mean_all(result.fitness, self.worst)
         return {
-            "mean_all": metrics.mean_all(result.fitness, self.worst),
+            "mean_all": mean_all,
             "coverage": result.coverage,
             "area": metrics.area(evaluations, values, worst=float(self.worst.mean()), budget=self.budget),
-            "gap": result.gap,
+            "gap": math.nan if self.optimum is None else float(self.optimum.mean()) - mean_all,
             "evaluations_to_99": math.nan if math.isnan(self._level) else math.inf if reached is None else reached,
             "seconds": float(seconds),
         }
@@ -171,23 +179,40 @@ class Comparison:
         """
         import pandas as pd
 
+        one_of("measure", measure, MEASURES)
         every = self.replicates()
         groups = {label: every[every["algorithm"] == label][measure].to_numpy() for label in self.labels}
         rows = []
         for first, second in itertools.combinations(self.labels, 2):
             a, b = groups[first], groups[second]
-            rows.append({"first": first, "second": second, "p": mann_whitney(a, b), "a12": a12(a, b)})
+            unknown = np.isnan(a).any() or np.isnan(b).any()  # nothing was solved, say
+            p, effect = (math.nan, math.nan) if unknown else (mann_whitney(a, b), a12(a, b))
+            rows.append({"first": first, "second": second, "p": p, "a12": effect})
         columns = ["first", "second", "p", "p_holm", "a12"]
         frame = pd.DataFrame(rows, columns=[name for name in columns if name != "p_holm"])
-        return frame.assign(p_holm=holm(frame["p"]) if len(frame) else [])[columns]
+        known = frame["p"].notna()
+        frame["p_holm"] = math.nan
+        frame.loc[known, "p_holm"] = holm(frame.loc[known, "p"])
+        return frame[columns]
 
     def typical(self, label: str) -> Result:
         """The replicate whose final mean is nearest to the median of its algorithm."""
         finals = np.array([metrics.mean_all(result.fitness, self.worst) for result in self.results[label]])
         return self.results[label][int(np.abs(finals - np.median(finals)).argmin())]
 
-    def summary(self) -> str:
-        """The table and the tests as text, for a terminal.
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many runs of which algorithms were asked for and are not there."""
+        wanted = self.settings.get("replicates", 0)
+        labels = [*self.labels, *(label for label in self.settings.get("algorithms", ()) if label not in self.results)]
+        lacking = {label: wanted - len(self.results.get(label, ())) for label in labels}
+        return {label: number for label, number in lacking.items() if number > 0}
+
+    def summary(self, width: int | None = None) -> str:
+        """The table and the tests as text.
+
+        Args:
+            width: of the terminal, in letters; a table that is wider is turned on its side.
 
         Example:
             >>> import taskelites as te
@@ -196,29 +221,48 @@ class Comparison:
             >>> print(found.summary())
             median (interquartile range) of 3 runs of 5,000 evaluations
             ...
-            Mann-Whitney U on the final mean over all tasks ...
+            Mann-Whitney U on the final mean over all tasks; ...
         """
         runs = sorted({len(results) for results in self.results.values()})
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-        lines = [f"median (interquartile range) of {number} runs of {self.budget:,} evaluations", ""]
+        plural = "run" if runs == [1] else "runs"
+        lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
+        lines += _fitted(self._cells(), width)
+        if math.isnan(self._level):
+            lines.append(
+                "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
+            )
+        else:
+            best = "best that was found" if self.optimum is None else "optimum"
+            lines.append(f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}")
+        if self.missing:
+            lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
+        if len(self.labels) > 1:
+            lines += ["", *self._tests_as_text(min(runs))]
+        return "\n".join(lines)
+
+    def _cells(self) -> list[list[str]]:
         table = self.table()
         shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
-        cells = [["algorithm", *(MEASURES[measure] for measure in shown)]]
-        cells += [[label, *(_cell(table.loc[label], measure) for measure in shown)] for label in self.labels]
-        lines += _aligned(cells)
-        if math.isnan(self._level):
-            lines += [
-                "",
-                "(no evaluations to 99 %: they are counted from the final value of random, which took no part)",
-            ]
-        if len(self.labels) > 1:
-            lines += ["", "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"]
-            pairs = [["first", "second", "p", "p (Holm)", "A12"]]
-            for row in self.tests().to_dict("records"):
-                numbers = f"{row['p']:.2g}", f"{row['p_holm']:.2g}", f"{row['a12']:.2f}"
-                pairs.append([str(row["first"]), str(row["second"]), *numbers])
-            lines += _aligned(pairs)
-        return "\n".join(lines)
+        rows = [["algorithm", *(MEASURES[measure] for measure in shown)]]
+        for label in self.labels:
+            rows.append([label, *(_cell(table.loc[label], measure) for measure in shown)])
+        if table["runs"].nunique() > 1:
+            for row, number in zip(rows, ["runs", *(str(int(number)) for number in table["runs"])], strict=True):
+                row.insert(1, number)
+        return rows
+
+    def _tests_as_text(self, runs: int) -> list[str]:
+        lines = ["Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"]
+        pairs = [["first", "second", "p", "p (Holm)", "A12"]]
+        for row in self.tests().to_dict("records"):
+            digits = {"p": ".2g", "p_holm": ".2g", "a12": ".2f"}
+            numbers = ("-" if math.isnan(row[name]) else f"{row[name]:{form}}" for name, form in digits.items())
+            pairs.append([str(row["first"]), str(row["second"]), *numbers])
+        least = 2 / math.comb(2 * runs, runs)
+        if least > 0.01:
+            lines.append(f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)")
+        return lines + _aligned(pairs)
 
     def plot(self) -> Any:
         """The curves and the final values, on a new figure (`taskelites.show.comparison`). Returns the figure."""
@@ -277,9 +321,9 @@ class Comparison:
         settings = read_settings(folder)
         results = {}
         for label in settings["algorithms"]:
-            found = sorted(runs_of(folder, label).glob("replicate-*/result.npz"), key=_number)
+            found = [result for path in _run_folders(runs_of(folder, label)) if (result := _readable(path)) is not None]
             if found:
-                results[label] = [load(path) for path in found]
+                results[label] = found
         if not results:
             raise FileNotFoundError(f"{str(folder)!r} holds no finished run")
         return cls(results=results, settings=settings)
@@ -303,8 +347,12 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         kind, version, settings = document["format"], int(document["version"]), dict(document["settings"])
+        settings["algorithms"], settings["replicates"] = dict(settings["algorithms"]), int(settings["replicates"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{str(path)!r} is damaged or no comparison ({error})") from None
+        raise ValueError(
+            f"{str(path)!r} is damaged or no comparison ({error}); the runs beside it are whole: name a new folder for "
+            "the comparison, and copy its folder 'runs' there"
+        ) from None
     if kind != FORMAT:
         raise ValueError(f"{str(path)!r} is no comparison, but {kind!r}")
     if version > FORMAT_VERSION:
@@ -316,15 +364,27 @@ def save_figure(figure: Any, path: Path) -> None:
     """Write a figure as PNG and PDF, and close it."""
     import matplotlib.pyplot as plt
 
-    # Without the date in a PDF, the same data give the same file.
+    # Without the date in a PDF, the same data give the same file; and publishers want fonts of type 42.
     for kind, about in (("png", {}), ("pdf", {"CreationDate": None})):
         write = partial(figure.savefig, format=kind, dpi=150, metadata=about)
-        write_whole(path.with_name(f"{path.name}.{kind}"), write)
+        with plt.rc_context({"pdf.fonttype": 42}):
+            write_whole(path.with_name(f"{path.name}.{kind}"), write)
     plt.close(figure)
 
 
-def _number(path: Path) -> int:
-    return int(path.parent.name.rpartition("-")[2])
+def _run_folders(place: Path) -> list[Path]:
+    """The folders of replicates that hold a result, in their order."""
+    numbers = {path: path.name.removeprefix("replicate-") for path in place.glob("replicate-*")}
+    there = [path for path, number in numbers.items() if number.isdecimal() and (path / "result.npz").exists()]
+    return sorted(there, key=lambda path: int(numbers[path]))
+
+
+def _readable(path: Path) -> Result | None:
+    try:
+        return load(path)
+    except ValueError as error:
+        warnings.warn(f"{error}; it is left out, and the same comparison again makes it anew", stacklevel=4)
+        return None
 
 
 def _cell(row: Any, measure: str) -> str:
@@ -332,16 +392,29 @@ def _cell(row: Any, measure: str) -> str:
     low, middle, high = (row[f"{measure}_{part}"] for part in ("q1", "median", "q3"))
     if math.isnan(middle):
         return "-"
+    many = row["runs"] > 1
     if measure == "coverage":
         return f"{100 * middle:.4g} %" + (f" ({100 * (high - low):.2g})" if high > low else "")
     if measure == "evaluations_to_99":
-        return "never" if math.isinf(middle) else f"{middle:,.0f}" + _range(low, high, ",.0f")
+        return "never" if math.isinf(middle) else f"{middle:,.0f}" + (_range(low, high, ",.0f") if many else "")
     digits = {"seconds": ".3g", "gap": ".3g"}.get(measure, ".6g")
-    return f"{middle:{digits}}" + _range(low, high, ".2g")
+    return f"{middle:{digits}}" + (_range(low, high, ".2g") if many else "")
 
 
 def _range(low: float, high: float, digits: str) -> str:
     return f" ({high - low:{digits}})" if math.isfinite(high - low) else " (some never)"
+
+
+def _fitted(rows: list[list[str]], width: int | None) -> list[str]:
+    """A table, or the same on its side where it would be too wide."""
+    lines = _aligned(rows)
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    heads, *rest = rows
+    sideways = []
+    for row in rest:
+        sideways += [row[0], *_aligned([["", head, cell] for head, cell in zip(heads[1:], row[1:], strict=True)])]
+    return sideways
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

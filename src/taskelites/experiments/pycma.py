@@ -87,7 +87,8 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
             usable = np.where(np.isfinite(values), values, -np.inf)
             best = int(usable.argmax())
             if usable[best] > fitness[task]:
-                solutions[task], fitness[task], when[task] = inside[best], usable[best], told + best + 1
+                solutions[task], fitness[task] = inside[best], usable[best]
+                when[task] = task * each + told + best + 1
             told += len(inside)
             if len(inside) == len(asked):
                 strategy.tell(asked, np.where(np.isfinite(usable), -usable, np.inf).tolist())

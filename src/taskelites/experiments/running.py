@@ -3,21 +3,28 @@
 import dataclasses
 import json
 import sys
+import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from taskelites.algorithms import as_algorithm
-from taskelites.errors import Interrupted, whole_number
+from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
+from taskelites.experiments.identity import code_of, same_code, text_of
 from taskelites.result import Result, load
 from taskelites.runs import Progress, write_run
 from taskelites.search.record import about_problem, about_settings
-from taskelites.search.replicates import Harvest, run_all
-from taskelites.search.statement import Job, as_seed, make_job, warn_of_tasks
+from taskelites.search.replicates import Harvest, run_all, warn_of_failures
+from taskelites.search.statement import Job, as_seed, make_job, task_warnings
 from taskelites.storage import file_name, write_text
+from taskelites.tasks import Tasks
 
 DEFAULT_REPLICATES = 10
 
@@ -49,7 +56,8 @@ def compare(
         dim: as for `te.solve`.
         call: as for `te.solve`.
         evaluations: the budget of each run.
-        replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default.
+        replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that has more
+            already keeps them.
         batch_size: 64 by default.
         seed: 0 by default.
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
@@ -72,7 +80,7 @@ def compare(
     labelled = label_algorithms(algorithms)
     known = read_settings(out) if out is not None and (Path(out) / "comparison.json").exists() else None
     if add and known is None:
-        raise FileNotFoundError(f"add needs a comparison in out, and there is none in {str(out)!r}; leave add out")
+        raise FileNotFoundError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
     before = known if add and known is not None else {}
     budget = before.get("evaluations") if evaluations is None else evaluations
     if budget is None:
@@ -86,21 +94,31 @@ def compare(
         for label, settings in labelled.items()
     }
     settings = _settings(jobs, first, number)
+    _check_ends(next(iter(jobs.values())))
     if known is not None:
-        settings = _joined(known, settings, out, add=add)
-    shelf = None if out is None else _open(out, settings, new=known is None)
-    for job in jobs.values():
-        warn_of_tasks(job.problem, job.settings)
+        settings = _joined(known, settings, Path(out), add=add)
     seeds = [as_seed(first + i) for i in range(settings["replicates"])]
-    found: dict[str, list[Result]] = {}
-    for label, job in jobs.items():
-        found[label] = _replicates(label, job, seeds, shelf, progress)
+    shelf = None if out is None else _open(out, settings, new=known is None)
+    for sentence in dict.fromkeys(text for job in jobs.values() for text in task_warnings(job.problem, job.settings)):
+        warnings.warn(sentence, TaskWarning, stacklevel=2)
+    found = {label: _replicates(label, job, seeds, shelf, progress) for label, job in jobs.items()}
+    warn_of_failures([result for results in found.values() for result in results])
     if shelf is None:
         return Comparison(results=found, settings=settings)
-    comparison = Comparison.load(shelf) if set(settings["algorithms"]) != set(found) else None
-    comparison = comparison or Comparison(results=found, settings=settings)
+    if set(settings["algorithms"]) == set(found):
+        comparison = Comparison(results={label: found[label] for label in settings["algorithms"]}, settings=settings)
+    else:
+        comparison = Comparison.load(shelf)
     comparison.save(shelf)
     return comparison
+
+
+def _check_ends(job: Job) -> None:
+    for name, values in (("optimum", job.optimum), ("worst", job.worst)):
+        if values is not None and not np.isfinite(values).all():
+            raise ValueError(
+                f"{name} must be finite for a comparison, but {name}[{np.isfinite(values).argmin()}] is not"
+            )
 
 
 def label_algorithms(algorithms: Any) -> dict[str, Any]:
@@ -117,6 +135,8 @@ def label_algorithms(algorithms: Any) -> dict[str, Any]:
         )
     if isinstance(algorithms, Mapping):
         labelled = {str(label): as_algorithm(algorithm) for label, algorithm in algorithms.items()}
+        if len(labelled) < len(algorithms):
+            raise ValueError(f"algorithms must have different labels, not {list(algorithms)}")
     else:
         labelled = {}
         for algorithm in map(as_algorithm, algorithms):
@@ -124,12 +144,16 @@ def label_algorithms(algorithms: Any) -> dict[str, Any]:
             if label in labelled:
                 raise ValueError(f"algorithms must not name {label!r} twice; a dict can give each a label of its own")
             labelled[label] = algorithm
+    _check_folders(labelled)
+    return labelled
+
+
+def _check_folders(labels: Iterable[str]) -> None:
     folders: dict[str, str] = {}
-    for label in labelled:
+    for label in labels:
         other = folders.setdefault(file_name(label), label)
         if other != label:
             raise ValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
-    return labelled
 
 
 def _label(settings: Any) -> str:
@@ -149,46 +173,96 @@ def _text(value: Any) -> str:
 def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
     """What the comparison is of, as plain values."""
     job = next(iter(jobs.values()))
+    tasks = job.problem.tasks
+    objects = text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None
     return {
         **about_problem(job),
+        "scale": getattr(tasks, "scale", None),
+        "objects": objects,
+        "code": code_of(job.fitness),
+        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
         "batch_size": job.batch_size,
         "seed": seed,
         "replicates": replicates,
-        "algorithms": {label: about_settings(job.settings) for label, job in jobs.items()},
+        "algorithms": {
+            label: about_settings(job.settings) | {"code": _checked_code(label, job)} for label, job in jobs.items()
+        },
     }
 
 
-def _joined(known: dict[str, Any], new: dict[str, Any], out: Any, *, add: bool) -> dict[str, Any]:
+def _checked_code(label: str, job: Job) -> str | None:
+    """Bind an algorithm and trace a step of it, so that a mistake in it shows before the first run; what its code is.
+
+    Raises:
+        ValueError: if an algorithm that is not of this library raises.
+    """
+    settings, where = job.settings, "bind"
+    try:
+        core = settings.bind(job.problem, job.batch_size)
+        where = "init or ask"
+        jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
+    except Exception as error:
+        if type(settings).__module__.partition(".")[0] == "taskelites":
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(
+            f"algorithm {label!r}: {where} raised {type(error).__name__}: {reason} "
+            f"({Path(place.filename).name}, line {place.lineno})"
+        ) from error
+    parts = [part for part in (code_of(settings), code_of(core)) if part is not None]
+    return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
+
+
+def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
     """The settings of a comparison that goes on, or an error that says what differs."""
     for name, value in new.items():
-        if name not in ("algorithms", "replicates", "versions") and known.get(name) != value:
+        if name not in ("algorithms", "replicates", "versions", "code") and not _equal(known.get(name), value):
             raise ValueError(
                 f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
             )
+    if not same_code(known.get("code"), new["code"]):
+        raise ValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
     for label, settings in new["algorithms"].items():
-        if label in known["algorithms"] and known["algorithms"][label] != settings:
-            raise ValueError(
-                f"{str(out)!r} compares another {label!r}: {known['algorithms'][label]}; choose another label"
-            )
+        _check_algorithm(label, known["algorithms"].get(label), settings, out)
+    _check_folders(known["algorithms"] | new["algorithms"])
     fresh = [label for label in new["algorithms"] if label not in known["algorithms"]]
     if fresh and not add:
         raise ValueError(
             f"{str(out)!r} compares {', '.join(known['algorithms'])}, not {', '.join(fresh)}; "
             "add=True (--add) puts more algorithms into it"
         )
-    if new["replicates"] < known["replicates"]:
+    # A comparison never shrinks: the algorithms that are named get as many runs as there are.
+    replicates = max(known["replicates"], new["replicates"])
+    return {**new, "replicates": replicates, "algorithms": known["algorithms"] | new["algorithms"]}
+
+
+def _equal(before: Any, now: Any) -> bool:
+    """Whether two values are the same once they are written down."""
+    return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
+
+
+def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, Any], out: Path) -> None:
+    place = runs_of(out, label)
+    if before is None or not place.is_dir() or not any(place.iterdir()):
+        return
+    settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
+    if not _equal(*settings):
+        raise ValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
+    if not same_code(before.get("code"), now.get("code")):
         raise ValueError(
-            f"replicates must be at least the {known['replicates']} of the comparison in {str(out)!r}, "
-            f"not {new['replicates']}"
+            f"the runs of {label!r} in {str(out)!r} were made with other code than it has now; "
+            f"delete {str(place)!r} to make them again, or name a new folder"
         )
-    return {**new, "algorithms": known["algorithms"] | new["algorithms"]}
 
 
 def _open(out: Any, settings: dict[str, Any], *, new: bool) -> Path:
     """The folder, with a file in it that says what it is for before the first run is there."""
     path = Path(out)
-    if new and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+    if path.is_file():
+        raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
+    if new and path.is_dir() and any(path.iterdir()):
         raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -202,15 +276,16 @@ def _open(out: Any, settings: dict[str, Any], *, new: bool) -> Path:
 class _Shelf(Harvest):
     """Keeps finished runs where the comparison looks for them."""
 
-    def __init__(self, folder: Path | None, seeds: list[int], missing: list[int], evaluations: int) -> None:
+    def __init__(self, label: str, folder: Path | None, missing: list[int], evaluations: int) -> None:
         super().__init__(None, several=True)
+        self.label = label
         self.place = folder
         self.missing = missing
         self.evaluations = evaluations
         self.finished: dict[int, Result] = {}
 
     def keep(self, number: int, result: Result) -> None:
-        if result.evaluations < self.evaluations:
+        if result.evaluations < self.evaluations:  # it was stopped
             return
         self.finished[self.missing[number]] = result
         if self.place is not None:
@@ -224,7 +299,7 @@ def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, prog
     place = None if shelf is None else runs_of(shelf, label)
     there = {} if place is None else _kept(place, job, seeds)
     missing = [i for i in range(len(seeds)) if i not in there]
-    harvest = _Shelf(place, seeds, missing, job.evaluations)
+    harvest = _Shelf(label, place, missing, job.evaluations)
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     if shown and there:
         print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)
@@ -234,12 +309,21 @@ def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, prog
                 run_all(job, [seeds[i] for i in missing], harvest, bar)
         except Interrupted as stop:
             number = len(there) + len(harvest.finished)
-            kept = repr(str(shelf))
-            where = "" if shelf is None else f"; finished runs are in {kept}, and the same with out={kept} goes on"
-            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{where}",)
+            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_where(shelf)}",)
             raise
+        except FitnessError as error:
+            error.args = (f"{label}: {error}{_where(shelf)}",)
+            raise
+    if len(harvest.finished) < len(missing):
+        told = min(result.evaluations for result in harvest.results)
+        raise ValueError(f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_where(shelf)}")
     every = there | harvest.finished
     return [every[i] for i in range(len(seeds))]
+
+
+def _where(shelf: Path | None) -> str:
+    kept = repr(str(shelf))
+    return "" if shelf is None else f"; finished runs are in {kept}: the same again, into that folder, goes on"
 
 
 def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
@@ -254,6 +338,10 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
         except ValueError as error:
             warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
             continue
+        if not _equal(result.settings.get("algorithm"), about_settings(job.settings)):
+            raise ValueError(
+                f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
+            )
         if result.evaluations == job.evaluations and result.settings.get("seed") == seed:
             there[i] = result
     return there

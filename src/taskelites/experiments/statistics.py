@@ -54,8 +54,8 @@ def a12(first: Any, second: Any) -> float:
         (0.5, 1.0)
     """
     a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
-    if len(a) == 0 or len(b) == 0:
-        raise ValueError("A12 needs at least one number in each group")
+    if len(a) == 0 or len(b) == 0 or np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError("A12 needs at least one number in each group, and no NaN")
     greater, equal = a[:, None] > b[None, :], a[:, None] == b[None, :]
     return float(np.mean(greater + 0.5 * equal))
 

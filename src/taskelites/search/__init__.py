@@ -5,16 +5,15 @@ tell (`compiled.py`); `replicates.py` runs several of either.
 """
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any, overload
 
-from taskelites.errors import FitnessWarning, whole_number
+from taskelites.errors import whole_number
 from taskelites.result import Result
 from taskelites.runs import Progress
 from taskelites.search.optimizer import Optimizer
-from taskelites.search.replicates import Harvest, run_all
+from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
 
 __all__ = ["MOST_EVALUATIONS", "Optimizer", "Target", "solve"]
@@ -93,18 +92,5 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
         run_all(job, seeds, harvest, bar, callback)
-    _warn_of_failures(harvest.results)
+    warn_of_failures(harvest.results)
     return harvest.results if replicates is not None else harvest.results[0]
-
-
-def _warn_of_failures(results: list[Result]) -> None:
-    told = sum(result.evaluations for result in results)
-    failed = sum(result.failed for result in results)
-    if failed:
-        warnings.warn(
-            f"{failed:,} of {told:,} evaluations failed (fitness NaN or +inf) and were not stored",
-            FitnessWarning,
-            stacklevel=3,
-        )
-    if not any(result.solved.any() for result in results):
-        warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)

@@ -111,6 +111,9 @@ class Compiled:
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states, self.opening = _init(self.core, self.keys)
         self.shown = self.states
+        opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
+        begin = min(job.initial_rows + opening_rows, job.evaluations)
+        self.stops = _stops(logged_points(job, opening_rows), begin, self.core.rows)
         self.target = None if job.target is None else jnp.asarray(job.target)
 
     @staticmethod
@@ -121,24 +124,25 @@ class Compiled:
         evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
         return core, evaluate
 
+    def compile(self) -> None:
+        """Compile what a run consists of, by taking no steps."""
+        self._advanced(0, self.core.rows)
+        if any(number for _, inside in self.stops for number in inside):
+            self._looked_inside([0])
+
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
         """Until the budget is spent, all have their target, or Ctrl-C."""
-        rows = self.core.rows
-        opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
-        points = logged_points(self.job, opening_rows)
-        begin = self._adopt_before()
-        stops = _stops(points, begin, rows)
-        widest = max(len(inside) for _, inside in stops)
+        rows, begin = self.core.rows, self._adopt_before()
         taken = 0
-        for step, inside in stops:
+        for step, inside in self.stops:
             self.states, found = self._advanced(step - taken, rows)
             self.shown = self.states
             taken = step
             seen = [found] if inside[0] == 0 else []
             # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
-            cut = inside[-1] if step == stops[-1][0] else 0
+            cut = inside[-1] if step == self.stops[-1][0] else 0
             looks = [number for number in inside if number not in (0, cut)]
-            seen += self._looked_inside(looks, widest)
+            seen += self._looked_inside(looks)
             if cut:
                 self.shown, found = self._advanced(1, cut)
                 seen.append(found)
@@ -151,11 +155,12 @@ class Compiled:
             if interruption.noted or all(count < begin + step * rows + inside[-1] for count in told):
                 break
 
-    def _looked_inside(self, rows: list[int], widest: int) -> list[Measures]:
+    def _looked_inside(self, rows: list[int]) -> list[Measures]:
         """The measures after so many rows of the next step, for each of these numbers."""
         if not rows:
             return []
         # Always as many points, so that it is compiled once.
+        widest = max(len(inside) for _, inside in self.stops)
         padded = np.pad(np.array(rows, np.int32), (0, widest - len(rows)))
         found = jax.device_get(_inside(self.core, self.evaluate, self.states, padded, self.target, self.job.share))
         return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]

@@ -265,6 +265,9 @@ class Hosted:
         self.job = job
         self.optimizer = Optimizer._of(job, seeds[0])
 
+    def compile(self) -> None:
+        """Nothing: a step can't be compiled without its results."""
+
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> FitnessError | None:
         """Until the budget is spent, the target reached, an error, or Ctrl-C."""
         job, optimizer = self.job, self.optimizer

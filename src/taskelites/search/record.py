@@ -176,7 +176,11 @@ def about_run(
 ) -> dict[str, Any]:
     """How a result was made, as plain values."""
     return {
-        **({} if job is None else {"problem": job.label, "options": job.options, "evaluations": job.evaluations}),
+        **(
+            {}
+            if job is None
+            else {"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations}
+        ),
         "algorithm": about_settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
@@ -190,7 +194,7 @@ def about_run(
 def about_problem(job: Job) -> dict[str, Any]:
     """What several runs were made of, as plain values."""
     return {
-        **{"problem": job.label, "options": job.options, "evaluations": job.evaluations, "call": job.call},
+        **{"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations, "call": job.call},
         **_about_tasks(job.problem),
         "versions": _versions(),
     }
@@ -233,6 +237,14 @@ def _plain(value: Any) -> Any:
         return {"type": type(value).__name__} | {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray | np.generic | Array):
         return value.tolist()
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    text = repr(value)
+    if " at 0x" in text:  # an address is another one each time
+        named = value if hasattr(value, "__qualname__") else type(value)
+        text = f"{named.__module__}.{named.__qualname__}"
+    return text

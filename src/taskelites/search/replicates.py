@@ -1,5 +1,6 @@
 """Several runs of one search: side by side where that is faster, otherwise one after another."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -9,7 +10,7 @@ import jax
 import numpy as np
 
 from taskelites import metrics
-from taskelites.errors import FitnessError, Interrupted
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted
 from taskelites.result import Result
 from taskelites.runs import Interruption, Progress, RunFolder
 from taskelites.search.compiled import Compiled
@@ -69,8 +70,10 @@ def run_all(
     try:
         with Interruption() as interruption:
             for group in groups:
-                recorders = [Recorder(job, i, callback) for i in group]
                 search = start([seeds[i] for i in group])
+                if group is groups[0]:
+                    search.compile()  # before the clock of the history starts
+                recorders = [Recorder(job, i, callback) for i in group]
                 error = None
                 try:
                     error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
@@ -101,3 +104,17 @@ def _shift(bar: Progress | None, offset: int, runs: int) -> Callable[[int, Calla
             bar.update(offset + evaluations * runs, lambda: metrics.summary(fitness()))
 
     return show
+
+
+def warn_of_failures(results: list[Result]) -> None:
+    """Say once how many evaluations gave no usable number."""
+    told = sum(result.evaluations for result in results)
+    failed = sum(result.failed for result in results)
+    if failed:
+        warnings.warn(
+            f"{failed:,} of {told:,} evaluations failed (fitness NaN or +inf) and were not stored",
+            FitnessWarning,
+            stacklevel=3,
+        )
+    if not any(result.solved.any() for result in results):
+        warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)

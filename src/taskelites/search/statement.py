@@ -196,17 +196,22 @@ def as_seed(seed: Any) -> int:
     return whole_number("seed", seed, least=0, most=2**32 - 1)
 
 
-def warn_of_tasks(problem: Problem, settings: Any) -> None:
-    """Say once what about the tasks will make the search worse than it could be."""
+def task_warnings(problem: Problem, settings: Any) -> list[str]:
+    """What about the tasks will make the search worse than it could be, one sentence each."""
     if isinstance(problem.tasks, Box):
-        return
+        return []
     tasks: Tasks = problem.tasks
-    for sentence in tasks.warnings(uses_distance=getattr(settings, "uses_distance", True)):
-        warnings.warn(sentence, TaskWarning, stacklevel=3)
-    if getattr(settings, "uses_distance", True) and not tasks.has_distance:
-        warnings.warn(
+    uses_distance = getattr(settings, "uses_distance", True)
+    sentences = list(tasks.warnings(uses_distance=uses_distance))
+    if uses_distance and not tasks.has_distance:
+        sentences.append(
             f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; "
-            "te.Tasks(objects, descriptors=...) or distance=... gives it one",
-            TaskWarning,
-            stacklevel=3,
+            "te.Tasks(objects, descriptors=...) or distance=... gives it one"
         )
+    return sentences
+
+
+def warn_of_tasks(problem: Problem, settings: Any) -> None:
+    """Say it once."""
+    for sentence in task_warnings(problem, settings):
+        warnings.warn(sentence, TaskWarning, stacklevel=3)

@@ -1,5 +1,7 @@
 """Plots of a comparison: curves over evaluations, and final values."""
 
+from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which the colour-blind can tell apart, the yellow left out since it is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
 _LINES = ("-", "--", ":")
+# Letters, after which a label is broken.
+_LABEL_WIDTH = 30
 
 
 def colour_of(index: int) -> tuple[str, str]:
@@ -23,7 +27,12 @@ def colour_of(index: int) -> tuple[str, str]:
 
 
 def curves(
-    comparison: "Comparison", *, ax: Any = None, labels: list[str] | None = None, measure: str | None = None
+    comparison: "Comparison",
+    *,
+    ax: Any = None,
+    labels: list[str] | None = None,
+    measure: str | None = None,
+    colours: Sequence[Any] | None = None,
 ) -> Any:
     """Draw the median of the replicates over evaluations, and the interquartile range as a band.
 
@@ -33,6 +42,7 @@ def curves(
         labels: of the algorithms to show, in their order; all by default.
         measure: "gap" (to the optimum, on a logarithmic axis) or "mean_all" (the mean fitness over all tasks, an
             unsolved one counting as the worst); by default the gap, where the optimum is known.
+        colours: one for each of the labels.
 
     Returns:
         The axes.
@@ -46,24 +56,34 @@ def curves(
         >>> te.show.curves(found).get_xlabel()
         'evaluations'
     """
-    ax = _axes(ax)
+    chosen = _chosen(comparison, labels)
     transform, name = _measure(comparison, measure)
-    for i, label in enumerate(_chosen(comparison, labels)):
+    ax = _axes(ax)
+    lines: list[Any] = []
+    for i, label in enumerate(chosen):
         evaluations, values = comparison.curves(label)
         low, middle, high = np.quantile(transform(values), [0.25, 0.5, 0.75], axis=0)
-        colour, line = colour_of(i)
-        ax.plot(evaluations, middle, color=colour, linestyle=line, label=label)
+        colour, line = colour_of(i) if colours is None else (colours[i], "-")
+        lines += ax.plot(evaluations, middle, color=colour, linestyle=line)
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel="evaluations", ylabel=name, xscale="log")
-    if _is_gap(comparison, measure):
+    # Nothing has no place on a logarithmic axis.
+    if _is_gap(comparison, measure) and any(np.isfinite(line.get_ydata()).any() for line in lines):
         ax.set_yscale("log")
+        _tidy(ax.yaxis, ax.get_ylim())
     ax.grid(alpha=0.3)
-    ax.legend(fontsize="small")
+    ax.legend(lines, [_shown(label) for label in chosen], fontsize="small")
+    ax.set_title(f"median and quartiles of {_runs(comparison)}", fontsize="small")
     return ax
 
 
 def finals(
-    comparison: "Comparison", *, ax: Any = None, labels: list[str] | None = None, measure: str | None = None
+    comparison: "Comparison",
+    *,
+    ax: Any = None,
+    labels: list[str] | None = None,
+    measure: str | None = None,
+    colours: Sequence[Any] | None = None,
 ) -> Any:
     """Draw the final values of the replicates as boxes, each run a point.
 
@@ -72,6 +92,7 @@ def finals(
         ax: matplotlib axes; new ones by default.
         labels: of the algorithms to show, as for `curves`.
         measure: as for `curves`.
+        colours: one for each of the labels.
 
     Returns:
         The axes.
@@ -85,15 +106,16 @@ def finals(
         >>> [tick.get_text() for tick in te.show.finals(found).get_yticklabels()]
         ['mt-map-elites', 'random']
     """
-    ax = _axes(ax)
-    transform, name = _measure(comparison, measure)
     chosen = _chosen(comparison, labels)
+    transform, name = _measure(comparison, measure)
+    ax = _axes(ax)
     values = [transform(comparison.curves(label)[1][:, -1]) for label in chosen]
+    names = [_shown(label) for label in chosen]
     boxes = ax.boxplot(
-        values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=chosen
+        values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=names
     )
     for i, own in enumerate(values):
-        colour, _ = colour_of(i)
+        colour = colour_of(i)[0] if colours is None else colours[i]
         boxes["boxes"][i].set(facecolor=colour, alpha=0.35)
         boxes["medians"][i].set(color="black")
         # Spread evenly, so that equal values can be counted.
@@ -101,8 +123,9 @@ def finals(
         ax.plot(own, height, "o", color=colour, markersize=2.5, alpha=0.8)
     ax.invert_yaxis()
     ax.set(xlabel=f"{name}\nafter {comparison.budget:,} evaluations")
-    if _is_gap(comparison, measure):
+    if _is_gap(comparison, measure) and any(np.isfinite(own).any() for own in values):
         ax.set_xscale("log")
+        _tidy(ax.xaxis, ax.get_xlim())
     ax.grid(axis="x", alpha=0.3)
     return ax
 
@@ -133,6 +156,27 @@ def comparison(comparison: "Comparison", *, measure: str | None = None) -> Any:
     return figure
 
 
+def _shown(label: str) -> str:
+    """A label as a picture shows it: broken where it is long, and no formula."""
+    return fill(label, _LABEL_WIDTH).replace("$", r"\$")
+
+
+def _tidy(axis: Any, limits: tuple[float, float]) -> None:
+    """On a logarithmic axis of less than a decade, a few plain numbers: powers of ten would overlap, or be missing."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+    low, high = sorted(limits)
+    if high < 10 * low:
+        axis.set_major_locator(MaxNLocator(4))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _runs(comparison: "Comparison") -> str:
+    numbers = sorted({len(results) for results in comparison.results.values()})
+    return " to ".join(str(number) for number in dict.fromkeys([numbers[0], numbers[-1]])) + " runs"
+
+
 def _axes(ax: Any) -> Any:
     import matplotlib.pyplot as plt
 
@@ -140,6 +184,9 @@ def _axes(ax: Any) -> Any:
 
 
 def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
+    if not hasattr(comparison, "labels"):
+        kind = type(comparison).__name__
+        raise TypeError(f"comparison must be what te.compare gives, not {kind}; one run alone has result.plot()")
     if labels is None:
         return comparison.labels
     unknown = [label for label in labels if label not in comparison.labels]
