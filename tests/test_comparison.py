@@ -261,7 +261,7 @@ def test_a_comparison_in_which_nothing_is_solved_says_so(tmp_path):
     failing = domain(fitness=lambda x, t: np.full(len(x), np.nan), optimum=np.zeros(40))
     with pytest.warns(te.FitnessWarning) as caught:
         found = compare(tmp_path, failing)
-    assert {str(item.message)[:12] for item in caught} == {"3,840 of 3,8", "no task was "}
+    assert {"3,840 of 3,8", "no task was "} <= {str(item.message)[:12] for item in caught}
     assert found.tests()["p"].isna().all()
     assert "0 %" in found.summary()
     assert (tmp_path / "comparison.png").exists()

@@ -89,7 +89,7 @@ def page_text(comparison: Comparison, other: Comparison, command: str | None = N
 
 def _spacing(comparison: Comparison) -> int:
     """How far apart the logged points are."""
-    return int(np.median(np.diff(comparison.results[BANDIT][0].history["evaluations"])))
+    return int(np.median(np.diff(comparison.results[BANDIT][0].history["evaluations"], prepend=0)))
 
 
 def _target(comparison: Comparison) -> str:
@@ -153,7 +153,7 @@ def _bandit(now: Measured) -> list[str]:
     good = np.array([sum(history[f"successes_{size}"][-1] for history in last) for size in sizes], float)
     rows = {
         "size": sizes,
-        "share of the candidates": [f"{100 * share:.0f} %" for share in tried / tried.sum()],
+        "share of the candidates": [f"{100 * share:.0f} %" for share in tried / max(tried.sum(), 1)],
         "of them successes": [f"{100 * rate:.1f} %" for rate in good / np.maximum(tried, 1)],
     }
     return _markdown(pd.DataFrame(rows))

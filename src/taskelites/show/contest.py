@@ -66,11 +66,12 @@ def curves(
         colour, line = colour_of(i) if colours is None else (colours[i], "-")
         lines += ax.plot(evaluations, middle, color=colour, linestyle=line)
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
-    ax.set(xlabel="evaluations", ylabel=name, xscale="log")
-    # Nothing has no place on a logarithmic axis.
-    if _is_gap(comparison, measure) and any(np.isfinite(line.get_ydata()).any() for line in lines):
-        ax.set_yscale("log")
-        _tidy(ax.yaxis, ax.get_ylim())
+    ax.set(xlabel="evaluations", ylabel=name)
+    if any(np.isfinite(line.get_ydata()).any() for line in lines):  # nothing has no place on a logarithmic axis
+        ax.set_xscale("log")
+        if _is_gap(comparison, measure):
+            ax.set_yscale("log")
+            _tidy(ax.yaxis, ax.get_ylim())
     ax.grid(alpha=0.3)
     ax.legend(lines, [_shown(label) for label in chosen], fontsize="small")
     ax.set_title(f"median and quartiles of {_runs(comparison)}", fontsize="small")
