@@ -201,7 +201,7 @@ def _checked_code(label: str, job: Job) -> str | None:
         core = settings.bind(job.problem, job.batch_size)
         where = "init or ask"
         jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
-    except Exception as error:
+    except Exception as error:  # a user's algorithm may raise anything
         if type(settings).__module__.partition(".")[0] == "taskelites":
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
