@@ -112,6 +112,10 @@ class CmaEs:
         )
 
 
+# GPUs multiply matrices with ten bits of precision unless they are told not to.
+_exact_products = partial(jax.default_matmul_precision, "highest")
+
+
 def _array(value: Any) -> Array:
     """An array of a settled type; that of a Python number would give way to others, and change on its way."""
     return jnp.asarray(np.asarray(value, np.float64))
@@ -387,7 +391,8 @@ class CmaEsCore(Core):
         """A generation of each task: the first solution of all tasks, then the second of all, and so on."""
         shape = (self.tasks, self.population, len(self.lower))
         normal = draws.normal(draws.fold_in(state.key, state.step), shape, self.lower.dtype)
-        steps = jax.vmap(draw)(state.search, normal)
+        with _exact_products():
+            steps = jax.vmap(draw)(state.search, normal)
         drawn = _rows(jax.vmap(reach)(state.search, steps))
         inside = self.lower + jnp.clip(drawn, 0.0, 1.0) * (self.upper - self.lower)
         niches = jnp.tile(jnp.arange(self.tasks, dtype=jnp.int32), self.population)
@@ -406,7 +411,8 @@ class CmaEsCore(Core):
         cost = jnp.where(jnp.isfinite(fitness), -fitness, jnp.inf).reshape(self.population, self.tasks).T
         steps = candidates.origin.reshape(self.population, self.tasks, -1).swapaxes(0, 1)
         learn = partial(update, generation=state.step, rates=self.rates, max_std=self.max_std, penalise=self.penalty)
-        after = decompose(jax.vmap(learn)(state.search, steps, cost))
+        with _exact_products():
+            after = decompose(jax.vmap(learn)(state.search, steps, cost))
         if evaluation.told is not None:
             whole = evaluation.told[-1]
             after = jax.tree.map(partial(jnp.where, whole), after, state.search)
