@@ -124,6 +124,10 @@ class Recorder:
     begin: float = field(default_factory=time.monotonic)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
+    def start_clock(self) -> None:
+        """Count seconds from now: what came before was compilation."""
+        self.begin = time.monotonic()
+
     def log(self, now: Measures) -> None:
         """Add a row, unless nothing was told since the last one."""
         evaluations = int(now.told)

@@ -70,20 +70,22 @@ def run_all(
     try:
         with Interruption() as interruption:
             for group in groups:
-                search = start([seeds[i] for i in group])
-                if group is groups[0]:
-                    search.compile()  # before the clock of the history starts
                 recorders = [Recorder(job, i, callback) for i in group]
+                search = start([seeds[i] for i in group])
                 error = None
                 try:
+                    if group is groups[0]:
+                        search.compile()
+                    for recorder in recorders:
+                        recorder.start_clock()
                     error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
-                except jax.errors.JaxRuntimeError as problem:
+                except BaseException as problem:  # a fitness or a callback that raises, sys.exit, a second Ctrl-C
+                    if not _inside_the_program(problem):
+                        with suppress(RuntimeError):  # the second Ctrl-C may have come in the middle of a step
+                            harvest.take(search.results(recorders))
+                        raise
                     error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
                     error.__cause__ = problem
-                except BaseException:  # a callback that raises, sys.exit, a second Ctrl-C
-                    with suppress(RuntimeError):  # the second Ctrl-C may have come in the middle of a step
-                        harvest.take(search.results(recorders))
-                    raise
                 harvest.take(search.results(recorders))
                 if error is not None:
                     error.args = (f"{error}{harvest.where()}",)
@@ -94,6 +96,13 @@ def run_all(
     except BaseException as problem:
         harvest.attach(problem)
         raise
+
+
+def _inside_the_program(problem: BaseException) -> bool:
+    """Whether compiled code failed; from its second call on, JAX raises another type than at the first."""
+    return isinstance(problem, jax.errors.JaxRuntimeError) or (
+        isinstance(problem, ValueError) and str(problem).startswith("INTERNAL: ")
+    )
 
 
 def _shift(bar: Progress | None, offset: int, runs: int) -> Callable[[int, Callable[[], Any]], None]:
