@@ -227,6 +227,12 @@ def test_a_mistake_in_an_own_algorithm_shows_before_any_run(tmp_path, text, mess
     assert not (tmp_path / "out").exists()
 
 
+def test_a_mistake_in_a_jax_fitness_shows_before_any_run(tmp_path):
+    with pytest.raises(te.FitnessError, match="fitness must return a scalar"):
+        compare(tmp_path / "out", domain(fitness=lambda solution, task: solution, call="jax"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_tasks_that_are_objects_are_told_apart(tmp_path):
     def on(objects):
         tasks = te.Tasks(objects)

@@ -16,6 +16,7 @@ import numpy as np
 
 from taskelites.algorithms import as_algorithm
 from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
+from taskelites.evaluation import TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.experiments.identity import code_of, same_code, text_of
 from taskelites.result import Result, load
@@ -210,6 +211,8 @@ def _checked_code(label: str, job: Job) -> str | None:
             f"algorithm {label!r}: {where} raised {type(error).__name__}: {reason} "
             f"({Path(place.filename).name}, line {place.lineno})"
         ) from error
+    if job.call == "jax":
+        TracedFitness.made_of(job.fitness, core.behaviour_dim).check(len(job.problem.lower), job.problem.tasks.dim)
     parts = [part for part in (code_of(settings), code_of(core)) if part is not None]
     return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
 
@@ -276,9 +279,8 @@ def _open(out: Any, settings: dict[str, Any], *, new: bool) -> Path:
 class _Shelf(Harvest):
     """Keeps finished runs where the comparison looks for them."""
 
-    def __init__(self, label: str, folder: Path | None, missing: list[int], evaluations: int) -> None:
+    def __init__(self, folder: Path | None, missing: list[int], evaluations: int) -> None:
         super().__init__(None, several=True)
-        self.label = label
         self.place = folder
         self.missing = missing
         self.evaluations = evaluations
@@ -299,7 +301,7 @@ def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, prog
     place = None if shelf is None else runs_of(shelf, label)
     there = {} if place is None else _kept(place, job, seeds)
     missing = [i for i in range(len(seeds)) if i not in there]
-    harvest = _Shelf(label, place, missing, job.evaluations)
+    harvest = _Shelf(place, missing, job.evaluations)
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     if shown and there:
         print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)

@@ -127,7 +127,9 @@ class Compiled:
     def compile(self) -> None:
         """Compile what a run consists of, by taking no steps."""
         self._advanced(0, self.core.rows)
-        if any(number for _, inside in self.stops for number in inside):
+        # The last point is told, not looked at.
+        *looked_at, _ = (number for _, inside in self.stops for number in inside)
+        if any(looked_at):
             self._looked_inside([0])
 
     def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
