@@ -1,5 +1,6 @@
 """One way to declare the frozen records that JAX traces."""
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
@@ -27,4 +28,8 @@ def record(cls: type[T]) -> type[T]:
         >>> jax.tree.map(lambda leaf: 2 * leaf, Step(size=1.0))
         Step(size=2.0, name='iso')
     """
+    # JAX takes two dataclasses with fields alike for the same structure (their hashes differ, `==` does not), and would
+    # once in a while run the program that it compiled for the other: so the class is a static field of its own.
+    cls.__annotations__ = {**inspect.get_annotations(cls), "_class": type}
+    cls._class = static(default=cls, repr=False)  # type: ignore[attr-defined]
     return jax.tree_util.register_dataclass(dataclass(frozen=True, kw_only=True, eq=False)(cls))

@@ -1,0 +1,40 @@
+"""Records as JAX sees them."""
+
+import dataclasses
+
+import jax
+
+from taskelites.pytree import record, static
+
+
+@record
+class One:
+    value: float
+    size: int = static(default=1)
+
+
+@record
+class Another:
+    value: float
+    size: int = static(default=1)
+
+
+@record
+class Derived(One):
+    pass
+
+
+def test_records_of_two_classes_are_never_the_same_structure():
+    """A compiled program is looked up by the structure: if two were equal, one would run the other's program."""
+    structures = [jax.tree.structure(kind(value=1.0)) for kind in (One, Another, Derived)]
+    assert structures[0] == jax.tree.structure(One(value=2.0))
+    assert structures[0] != jax.tree.structure(One(value=1.0, size=2))
+    assert structures[0] != structures[1]
+    assert structures[0] != structures[2]
+
+
+def test_records_keep_their_class_through_jax_and_replace():
+    derived = jax.jit(lambda each: each)(Derived(value=1.0, size=3))
+    assert type(derived) is Derived
+    assert derived.size == 3
+    assert repr(dataclasses.replace(derived, value=2.0)) == "Derived(value=2.0, size=3)"
