@@ -9,7 +9,7 @@ run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
 test: $(READY)  ## the tests, the doctests, the README's and the docs' code
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 test-slow: $(READY)  ## what takes minutes: statistics over many seeds
 	$(VENV)/bin/python -m pytest -m slow

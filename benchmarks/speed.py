@@ -30,7 +30,7 @@ import transcription
 
 import taskelites as te
 from taskelites import draws
-from taskelites.runs import Interruption
+from taskelites.runs import Interruption, Keeper
 from taskelites.search.compiled import Compiled, _advance
 from taskelites.search.record import Recorder
 from taskelites.search.statement import make_job
@@ -60,7 +60,7 @@ def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any
     def run() -> Any:
         search = Compiled(job, [0])
         recorders = [Recorder(job, 0, None)]
-        search.run(recorders, Interruption(), lambda *_: None)
+        search.run(recorders, Interruption(), lambda *_: None, Keeper())
         return search.results(recorders)[0].fitness
 
     return run

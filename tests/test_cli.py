@@ -130,7 +130,14 @@ def test_replicates_get_a_table(folder, capsys):
     assert lines[0] == "arm: 300 tasks, 2,000 evaluations, mt-map-elites, 2 runs of seeds 7 to 8"
     assert lines[1].split() == ["seed", "coverage", "mean", "median", "best", "worst", "gap"]
     assert [line.split()[0] for line in lines[2:4]] == ["7", "8"]
-    assert sorted(os.listdir(folder / "two")) == ["replicate-0", "replicate-1"]
+    assert sorted(os.listdir(folder / "two")) == [
+        ".lock",
+        "replicate-0",
+        "replicate-1",
+        "run.json",
+        "run.log",
+        "settings.json",
+    ]
 
 
 OWN_ALGORITHM = """
@@ -226,12 +233,13 @@ def test_an_algorithm_of_the_users_own_runs(folder):
 def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late") == 2
+        assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late", "--on-error", "raise") == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("taskelites: warning: 50 tasks are few for many-task search")
+    assert lines[-1].startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line ")
     assert lines[-1].endswith("; what was found is in 'late'")
     assert te.load("late").evaluations == 64
-    assert run("run", "mine:broken", "--out", "never") == 2
+    assert run("run", "mine:not_a_domain", "--out", "never") == 2
     assert not (folder / "never").exists()
 
 
@@ -273,7 +281,9 @@ def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
 def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
     assert run("run", "mine:broken") == 2
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line 32; ")
+    assert error.startswith(
+        "taskelites: error: all 20 evaluations failed; the first: fitness raised ZeroDivisionError: division by zero (mine.py, line 32) [task "
+    )
     assert run("run", "mine:broken", "--traceback") == 2
     assert "Traceback" in capsys.readouterr().err
 

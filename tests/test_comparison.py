@@ -322,7 +322,9 @@ def test_a_failing_fitness_names_the_algorithm_and_the_folder(tmp_path):
         calls.append(1)
         return sphere(solutions, tasks) if len(calls) < 60 else 1 / 0
 
-    with pytest.raises(te.FitnessError, match=r"mt-map-elites: fitness raised ZeroDivisionError.*finished runs are in"):
+    with pytest.raises(
+        te.FitnessError, match=r"mt-map-elites: all 20 .* fitness raised ZeroDivisionError.*finished runs are in"
+    ):
         compare(tmp_path, domain(fitness=fails))
 
 

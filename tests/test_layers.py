@@ -11,7 +11,7 @@ ROOT = Path(taskelites.__file__).parent
 ROOMS = [
     "errors", "pytree", "storage", "draws",
     "tasks", "problem", "archive", "variation", "selection", "bandit", "metrics",
-    "algorithms", "evaluation", "result", "runs", "search", "domains", "experiments", "show",
+    "algorithms", "evaluation", "result", "runs", "callbacks", "search", "domains", "experiments", "show",
     "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

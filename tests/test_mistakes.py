@@ -16,7 +16,7 @@ def ok(solution, task):
 
 
 def solve(fitness=ok, tasks=TASKS, **options):
-    options = {"bounds": (0, 1), "dim": 2, "evaluations": 100} | options
+    options = {"bounds": (0, 1), "dim": 2, "evaluations": 20 if options.get("call") is None else 100} | options
     return te.solve(fitness, tasks, **options)
 
 
@@ -194,32 +194,41 @@ MISTAKES = [
     # the fitness
     (lambda: solve(fitness=3), "fitness must be a function of a solution and a task, not int"),
     (lambda: solve(call="vector"), "call must be one of 'batch', 'each', 'jax', not 'vector'"),
-    (lambda: solve(fitness=lambda x, t: None), "fitness must be one number, but the function returned None (task "),
-    (lambda: solve(fitness=lambda x, t: "good"), "fitness must be one number, but the function returned 'good' (task "),
+    (
+        lambda: solve(fitness=lambda x, t: None),
+        "all 20 evaluations failed; the first: fitness must be one number, but the function returned None [task ",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: "good"),
+        "all 20 evaluations failed; the first: fitness must be one number, but the function returned 'good' [task ",
+    ),
     (
         lambda: solve(fitness=lambda x, t: x),
-        "fitness must return one number, but it returned an array of shape (2,) (task ",
+        "all 20 evaluations failed; the first: fitness must return one number, but it returned an array of shape (2,) [task ",
     ),
     (
         lambda: solve(fitness=lambda x, t: 1j),
-        "fitness must be one number, but the function returned 1j (task ",
+        "all 20 evaluations failed; the first: fitness must be one number, but the function returned 1j [task ",
     ),
-    (lambda: solve(fitness=raises), "fitness raised RuntimeError: no simulator (test_mistakes.py, line "),
+    (
+        lambda: solve(fitness=raises),
+        "all 20 evaluations failed; the first: fitness raised RuntimeError: no simulator (test_mistakes.py, line ",
+    ),
     (
         lambda: solve(fitness=one_argument),
-        "fitness raised TypeError: one_argument() takes 1 positional argument but 2 were given (task ",
+        "all 20 evaluations failed; the first: fitness raised TypeError: one_argument() takes 1 positional argument but 2 were given [task ",
     ),
     (
         lambda: solve(fitness=lambda x, t: np.zeros(len(x) - 1), call="batch"),
-        "fitness must be numbers of shape (64,), but the function returned shape (63,)",
+        "all 20 evaluations failed; the first: fitness must be numbers of shape (64,), but the function returned shape (63,) [task ",
     ),
     (
         lambda: solve(fitness=lambda x, t: np.zeros((len(x), 1)), call="batch"),
-        "fitness must be numbers of shape (64,), but the function returned shape (64, 1)",
+        "all 20 evaluations failed; the first: fitness must be numbers of shape (64,), but the function returned shape (64, 1) [task ",
     ),
     (
         lambda: solve(fitness=lambda x, t: None, call="batch"),
-        "fitness must be numbers of shape (64,), but the function returned None",
+        "all 20 evaluations failed; the first: fitness must be numbers of shape (64,), but the function returned None [task ",
     ),
     (
         lambda: solve(fitness=lambda x, t: x, call="jax"),
@@ -303,6 +312,6 @@ def test_a_mistake_gets_its_message(mistake, message):
         (ValueError, TypeError, RuntimeError, FileNotFoundError), match="^" + re.escape(message)
     ) as caught:
         mistake()
-    if not message.endswith(("(task ", "line ")):
+    if not message.endswith(("[task ", "line ")):
         assert str(caught.value) == message
     assert "\n" not in str(caught.value)

@@ -7,13 +7,15 @@
 <Result: ... of 200 tasks solved, mean fitness -..., 1,000 evaluations>
 """
 
-from taskelites import show, tasks
+from taskelites import callbacks, show, tasks
 from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
 from taskelites.domains import domain
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted, TaskWarning
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
+from taskelites.evaluation import RayExecutor
 from taskelites.experiments import Comparison, compare
 from taskelites.problem import Domain, Problem
 from taskelites.result import Result, load
+from taskelites.runs import read_failures as failures
 from taskelites.search import Optimizer, Target, solve
 from taskelites.tasks import Box, Tasks
 from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
@@ -38,12 +40,16 @@ __all__ = [
     "Polynomial",
     "Problem",
     "RandomSampling",
+    "RayExecutor",
     "Result",
+    "RunInUseError",
     "Target",
     "TaskWarning",
     "Tasks",
+    "callbacks",
     "compare",
     "domain",
+    "failures",
     "load",
     "show",
     "solve",

@@ -27,13 +27,19 @@ class FitnessError(RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during `solve`.
+    """Ctrl-C or SIGTERM during `solve`.
 
     Attributes:
         result: what the run had found before; a list, if replicates were asked for.
+        signal: which of the two it was.
     """
 
     result: Any = None
+    signal: Any = None
+
+
+class RunInUseError(RuntimeError):
+    """Another process writes to the run folder."""
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:

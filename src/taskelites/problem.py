@@ -70,6 +70,7 @@ class Domain:
         optimum: the best fitness of each task, `(n,)`, where it is known; a function is called when it is needed.
         worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
         options: how it was made, plain values to be kept with the results.
+        setup: as for `te.solve`: makes the last argument of the fitness, once in each worker.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -96,6 +97,7 @@ class Domain:
     optimum: Any = field(default_factory=lambda: None)
     worst: Any = None
     options: dict[str, Any] = field(default_factory=dict)
+    setup: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
         check_fitness(self.fitness, self.call)

@@ -47,6 +47,8 @@ class Result:
         last_improved: `(n,)`, the number of the evaluation that gave each elite, counted from 1; 0 if never solved.
         failed: how many evaluations gave NaN or +inf.
         infeasible: how many gave -inf.
+        failures: how many failed in which way: "raised", "nan", "nonsense", "timeout", "died".
+        retried: evaluations that were made again because they had failed; they count in no other number.
         history: columns of equal length, one row a logged point. All but `seconds` are repeatable.
         settings: how it was made: algorithm, seed, versions.
         optimum: `(n,)`, the best possible fitness of each task, where it is known.
@@ -70,6 +72,8 @@ class Result:
     last_improved: np.ndarray
     failed: int = 0
     infeasible: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    retried: int = 0
     history: dict[str, np.ndarray] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     optimum: np.ndarray | None = None
@@ -146,10 +150,25 @@ class Result:
             gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
             rows.append(("gap", gap))
         if self.failed:
-            rows.append(("failed", f"{self.failed:,} evaluations (NaN or +inf)"))
+            rows.append(("failed", f"{self.failed:,} evaluations ({self.failure_counts()})"))
+        if self.retried:
+            rows.append(("retried", f"{self.retried:,} evaluations"))
         if self.infeasible:
             rows.append(("infeasible", f"{self.infeasible:,} evaluations (-inf)"))
         return "\n".join(f"{name:<12} {value}" for name, value in rows)
+
+    def failure_counts(self) -> str:
+        """How many evaluations failed in which way, in words.
+
+        Example:
+            >>> import warnings, numpy as np, taskelites as te
+            >>> tasks = np.linspace(0, 1, 200)[:, None]
+            >>> with warnings.catch_warnings(action="ignore"):
+            ...     result = te.solve(lambda x, t: 1 / int(2 * x[0]), tasks, bounds=(0, 1), dim=1, evaluations=64)
+            >>> result.failure_counts() == f"raised {result.failed}"
+            True
+        """
+        return ", ".join(f"{kind} {number:,}" for kind, number in self.failures.items() if number) or "NaN or +inf"
 
     def to_dataframe(self) -> "pd.DataFrame":
         """One row a task: `task_id`, `task` (the text of an object), descriptors, `fitness`, ..., `solution_0`, ...
@@ -238,6 +257,8 @@ class Result:
             "evaluations": self.evaluations,
             "failed": self.failed,
             "infeasible": self.infeasible,
+            "failures": self.failures,
+            "retried": self.retried,
             "history": list(self.history),
             "settings": self.settings,
             "task_names": list(self.tasks.names),
@@ -308,6 +329,8 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         evaluations=operator.index(about["evaluations"]),
         failed=operator.index(about["failed"]),
         infeasible=operator.index(about["infeasible"]),
+        failures={str(kind): operator.index(number) for kind, number in about.get("failures", {}).items()},
+        retried=operator.index(about.get("retried", 0)),
         history={name: contents[f"history_{name}"] for name in about["history"]},
         settings=about["settings"],
         optimum=contents.get("optimum"),

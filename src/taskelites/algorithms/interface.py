@@ -115,9 +115,15 @@ class State:
 
 
 class Core:
-    """What a core provides; a state has an `archive`."""
+    """What a core provides; a state has an `archive`.
+
+    Attributes:
+        behaviour_dim: how many numbers of behaviour the fitness returns besides; 0 for none.
+        any_order: whether candidates may be told in any order and grouping, and more asked before they are.
+    """
 
     behaviour_dim: ClassVar[int] = 0
+    any_order: ClassVar[bool] = False
 
     @property
     def rows(self) -> int:

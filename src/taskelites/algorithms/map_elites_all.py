@@ -74,6 +74,8 @@ class MapElitesAll:
 class MapElitesAllCore(Core):
     """MAP-Elites on all tasks, bound to a problem: it makes its candidates as MAP-Elites on random tasks does."""
 
+    any_order: ClassVar[bool] = True
+
     one_task_each: MultiTaskMapElitesCore
     start_steps: int = static()
     tasks: int = static()

@@ -139,6 +139,8 @@ class State:
 class MultiTaskMapElitesCore(Core):
     """Multi-task MAP-Elites bound to a problem."""
 
+    any_order: ClassVar[bool] = True
+
     lower: Array
     upper: Array
     descriptors: Array | None

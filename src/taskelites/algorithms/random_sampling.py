@@ -57,6 +57,8 @@ class RandomSampling:
 class RandomSamplingCore(Core):
     """Random sampling bound to a problem."""
 
+    any_order: ClassVar[bool] = True
+
     lower: Array
     upper: Array
     descriptors: Array | None

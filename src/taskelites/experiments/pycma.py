@@ -11,7 +11,7 @@ import numpy as np
 
 from taskelites.algorithms import CmaEs
 from taskelites.errors import FitnessError, whole_number
-from taskelites.evaluation import HostEvaluator
+from taskelites.evaluation import Caller
 from taskelites.problem import Domain
 from taskelites.result import Result
 
@@ -112,13 +112,12 @@ def _batched(domain: Domain) -> Any:
 
         traced = jax.jit(jax.vmap(domain.fitness, in_axes=(0, None)))
         return lambda solutions, task: np.asarray(traced(solutions, domain.tasks.descriptors[task]), np.float64)
-    host = HostEvaluator(domain.fitness, domain.call)
+    caller = Caller(domain.fitness, domain.call)
 
     def evaluate(solutions: np.ndarray, task: int) -> np.ndarray:
-        numbers = np.full(len(solutions), task)
-        found = host(solutions, domain.tasks.pick(numbers), numbers, lambda: False)
-        if found.error is not None:
-            raise FitnessError(str(found.error))
-        return found.fitness
+        fitness, _, troubles, _ = caller(solutions, domain.tasks.pick(np.full(len(solutions), task)))
+        if troubles:
+            raise FitnessError(troubles[0][2])
+        return fitness
 
     return evaluate

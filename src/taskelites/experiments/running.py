@@ -18,9 +18,9 @@ from taskelites.algorithms import as_algorithm
 from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
 from taskelites.evaluation import TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
-from taskelites.experiments.identity import code_of, same_code, text_of
 from taskelites.result import Result, load
 from taskelites.runs import Progress, write_run
+from taskelites.runs.identity import code_of, same_code, text_of
 from taskelites.search.record import about_problem, about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import Job, as_seed, make_job, task_warnings
@@ -280,7 +280,7 @@ class _Shelf(Harvest):
     """Keeps finished runs where the comparison looks for them."""
 
     def __init__(self, folder: Path | None, missing: list[int], evaluations: int) -> None:
-        super().__init__(None, several=True)
+        super().__init__(several=True)
         self.place = folder
         self.missing = missing
         self.evaluations = evaluations

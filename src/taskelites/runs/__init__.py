@@ -1,7 +1,27 @@
-"""A run as a person meets it: its folder on disk, its progress, its end by Ctrl-C."""
+"""A run as a person meets it: its folder on disk, its progress, its failures, its end by Ctrl-C."""
 
-from taskelites.runs.folder import RunFolder, write_run
+from taskelites.runs.checkpoint import Checkpoint, Checkpoints
+from taskelites.runs.failures import FailedEvaluation, FailureLog, read_failure, read_failures
+from taskelites.runs.folder import RunFolder, read_plan, write_run
 from taskelites.runs.interruption import Interruption
+from taskelites.runs.keeping import Every, Keeper, Snapshot
+from taskelites.runs.lock import RunLock
 from taskelites.runs.progress import Progress
 
-__all__ = ["Interruption", "Progress", "RunFolder", "write_run"]
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "Every",
+    "FailedEvaluation",
+    "FailureLog",
+    "Interruption",
+    "Keeper",
+    "Progress",
+    "RunFolder",
+    "RunLock",
+    "Snapshot",
+    "read_failure",
+    "read_failures",
+    "read_plan",
+    "write_run",
+]

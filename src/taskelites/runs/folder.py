@@ -1,24 +1,40 @@
-"""A run on disk: `settings.json`, `metrics.csv`, `result.npz`."""
+"""A run on disk.
+
+`settings.json` and `run.json` say what it is of, `metrics.csv` grows with the history, `run.log` tells what happened,
+`failures.jsonl` which evaluations failed; `checkpoints/` holds the state, and `result.npz` what was found.
+"""
 
 import csv
 import io
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from taskelites.result import Result
+from taskelites.runs.checkpoint import Checkpoints
 from taskelites.storage import write_text
+
+FORMAT = "taskelites-run"
+FORMAT_VERSION = 1
+# What a run that was killed at its very start may leave behind.
+_TRACES = (".lock", "run.log")
 
 
 class RunFolder:
-    """A new folder that one run writes to.
+    """A folder that one run writes to.
 
     Args:
-        path: of the folder; it must not hold anything yet.
+        path: of the folder.
+        resume: whether it may hold a run already, which then goes on; otherwise it must be empty.
 
     Raises:
-        FileExistsError: if there is something at `path`.
+        FileExistsError: if there is something at `path` that is not a run to go on with.
+        ValueError: if its `run.json` is damaged or from a newer version.
 
     Example:
         >>> import tempfile
@@ -27,16 +43,27 @@ class RunFolder:
         'first'
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], *, resume: bool = False) -> None:
         self.path = Path(path)
-        if self.path.is_file() or (self.path.is_dir() and any(self.path.iterdir())):
-            raise FileExistsError(
-                f"out is {str(self.path)!r}, which is not empty; runs never overwrite: name a new folder"
-            )
+        self.known = read_plan(self.path) if resume else None
+        if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
+            hint = "it holds no run to go on with" if resume else "runs never overwrite"
+            raise FileExistsError(f"out is {str(self.path)!r}, which is not empty; {hint}: name a new folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OSError(error.errno, f"could not make the run folder {str(self.path)!r}: {error.strerror}") from error
+        self.checkpoints = Checkpoints(self.path / "checkpoints", self.log)
+
+    @classmethod
+    def part(cls, path: Path) -> "RunFolder":
+        """A folder of a run that has several, as it is."""
+        path.mkdir(exist_ok=True)
+        folder = cls.__new__(cls)
+        folder.path = path
+        folder.known = None
+        folder.checkpoints = Checkpoints(path / "checkpoints", folder.log)
+        return folder
 
     @classmethod
     def under(cls, parent: str | PathLike[str], name: str) -> "RunFolder":
@@ -53,17 +80,97 @@ class RunFolder:
             return cls(path)
         raise FileExistsError(f"there are a thousand folders {stamp}-{name} in {str(parent)!r}")
 
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Say what the run is of; from now on it can be resumed."""
+        document = {"format": FORMAT, "version": FORMAT_VERSION} | dict(plan)
+        write_text(self.path / "run.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Say it for a person."""
+        write_text(self.path / "settings.json", json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+
+    def log(self, text: str) -> None:
+        """Add a line to the log."""
+        stamp = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+        with _appended(self.path / "run.log") as file:
+            file.write(f"{stamp}  {text}\n")
+
+    def add_metrics(self, row: Mapping[str, Any]) -> None:
+        """Add a row to the metrics, where it can be read at once."""
+        path = self.path / "metrics.csv"
+        with _appended(path) as file:
+            rows = csv.writer(file)
+            if file.tell() == 0:
+                rows.writerow(row)
+            rows.writerow(row.values())
+
+    def write_metrics(self, history: Mapping[str, np.ndarray]) -> None:
+        """Write all of the metrics anew."""
+        table = io.StringIO(newline="")
+        rows = csv.writer(table)
+        if history:
+            rows.writerow(history)
+            rows.writerows(zip(*(column.tolist() for column in history.values()), strict=True))
+        write_text(self.path / "metrics.csv", table.getvalue())
+
+    def add_failure(self, record: Mapping[str, Any]) -> None:
+        """Keep a failed evaluation."""
+        with _appended(self.path / "failures.jsonl") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def keep_failures(self, number: int) -> None:
+        """Forget all failures but the first so many."""
+        path = self.path / "failures.jsonl"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[:number]
+            write_text(path, "".join(lines))
+
+    def forget(self) -> None:
+        """Remove what a run wrote that was killed before its first checkpoint, and begins again."""
+        for name in ("metrics.csv", "failures.jsonl", "result.npz"):
+            (self.path / name).unlink(missing_ok=True)
+
     def write(self, result: Result) -> None:
         """Write the result, and beside it what a person can read without Python."""
-        write_run(self.path, result)
+        result.save(self.path / "result.npz")
+        self.write_settings(result.settings)
+        self.write_metrics(result.history)
 
 
 def write_run(path: Path, result: Result) -> None:
     """Write a result, and beside it what a person can read without Python, to a folder that exists."""
-    result.save(path / "result.npz")
-    write_text(path / "settings.json", json.dumps(result.settings, indent=2, ensure_ascii=False) + "\n")
-    table = io.StringIO(newline="")
-    rows = csv.writer(table)
-    rows.writerow(result.history)
-    rows.writerows(zip(*(column.tolist() for column in result.history.values()), strict=True))
-    write_text(path / "metrics.csv", table.getvalue())
+    RunFolder.part(path).write(result)
+
+
+def read_plan(path: Path) -> dict[str, Any] | None:
+    """What the run in a folder is of; None if there is none.
+
+    Raises:
+        ValueError: if it can't be read, is not ours, or is from a newer version.
+    """
+    file = path / "run.json"
+    if not file.is_file():
+        return None
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        kind, version = document["format"], int(document["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{str(file)!r} is damaged or not of a taskelites run ({error})") from None
+    if kind != FORMAT:
+        raise ValueError(f"{str(file)!r} is not of a taskelites run, but {kind!r}")
+    if version > FORMAT_VERSION:
+        raise ValueError(
+            f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
+        )
+    return dict(document)
+
+
+def _holds_anything(path: Path) -> bool:
+    return path.is_dir() and any(entry.name not in _TRACES for entry in path.iterdir())
+
+
+def _appended(path: Path) -> Any:
+    try:
+        return path.open("a", encoding="utf-8", newline="")
+    except OSError as error:
+        raise OSError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Ctrl-C that loses nothing."""
+"""Ctrl-C, and a polite request to end, that lose nothing."""
 
 import signal
 import threading
@@ -7,10 +7,13 @@ from typing import Any
 
 
 class Interruption:
-    """While it is open, the first Ctrl-C is noted instead of raised; a second one is raised at once.
+    """While it is open, the first Ctrl-C or SIGTERM is noted instead of acted on; a second one has its usual effect.
 
     The search asks it between two evaluations, so that an interrupt never falls between giving a state away and getting
     the next one. Outside the main thread signals are not ours to handle, and it does nothing.
+
+    Attributes:
+        signal: which one it was; None if there was none.
 
     Example:
         >>> with Interruption() as interruption:
@@ -19,26 +22,31 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self.noted = False
-        self._previous: Any = None
+        self.signal: signal.Signals | None = None
+        self._previous: dict[int, Any] = {}
+
+    @property
+    def noted(self) -> bool:
+        """Whether there was one."""
+        return self.signal is not None
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            previous = signal.getsignal(signal.SIGINT)
-            # Someone else's handler, or none: leave it alone.
-            if previous is signal.default_int_handler:
-                self._previous = previous
-                signal.signal(signal.SIGINT, self._note)
+            for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+                # Someone else's handler, or none: leave it alone.
+                if signal.getsignal(number) is usual:
+                    self._previous[number] = usual
+                    signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._restore()
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        self.noted = True
+        self.signal = signal.Signals(signum)
         self._restore()
 
     def _restore(self) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-            self._previous = None
+        for number, usual in self._previous.items():
+            signal.signal(number, usual)
+        self._previous.clear()

@@ -58,6 +58,14 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
+    def note(self, text: str) -> None:
+        """Say something else, without spoiling the bar."""
+        line = f"{self._label}: {text}"
+        if self._bar is not None:
+            self._bar.write(line, file=self._file)
+        else:
+            print(line, file=self._file, flush=True)
+
     def update(self, evaluations: int, numbers: Callable[[], Mapping[str, float]]) -> None:
         """Say how far it is; `numbers` is called only if something is shown now."""
         now = time.monotonic()

@@ -5,15 +5,16 @@ tell (`compiled.py`); `replicates.py` runs several of either.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, overload
 
 from taskelites.errors import whole_number
+from taskelites.evaluation import Manner
 from taskelites.result import Result
 from taskelites.runs import Progress
 from taskelites.search.optimizer import Optimizer
-from taskelites.search.replicates import Harvest, run_all, warn_of_failures
+from taskelites.search.replicates import open_run, run_all, warn_of_failures
 from taskelites.search.statement import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
 
 __all__ = ["MOST_EVALUATIONS", "Optimizer", "Target", "solve"]
@@ -38,8 +39,18 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     target: Any = None,
     replicates: int | None = None,
     out: Any = None,
+    workers: int | str | None = None,
+    executor: Any = None,
+    on_error: str = "skip",
+    retries: int | None = None,
+    timeout: float | None = None,
+    setup: Callable[[], Any] | None = None,
+    mode: str = "sync",
+    checkpoint_every: Any = None,
+    resume: bool = False,
     progress: bool | None = None,
-    callback: Callable[[Mapping[str, Any]], None] | None = None,
+    callback: Any = None,
+    origin: Any = None,
 ) -> Result | list[Result]:
     """Find the best solution of every task.
 
@@ -61,17 +72,36 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         target: stop early once every task has been tried and every solved one has this fitness (a number, or one a
             task); `te.Target(fitness, share=0.9)` is content with a share of them.
         replicates: this many independent runs; a list of results, the i-th that of `seed + i`.
-        out: a new folder for the result (with replicates: one folder each, below it).
+        workers: evaluate in so many local processes; "auto" measures whether that is faster. For "each" and "batch".
+        executor: evaluate in any `concurrent.futures.Executor` instead: loky's, MPI's, Dask's, or `te.RayExecutor`.
+        on_error: what an evaluation does that raises, gives NaN or nonsense, takes too long or kills its worker:
+            "skip" counts it and goes on, "retry" tries it again first, "raise" ends the run.
+        retries: how often, for "retry"; 2 by default.
+        timeout: seconds after which the process of an evaluation is killed; without `workers` there is then one.
+        setup: a function without arguments, called once in each worker; what it returns is handed to every call of the
+            fitness as its last argument.
+        mode: "sync" gives the same result for any number of workers; "async" waits for no slow evaluation, and its
+            result depends on timing.
+        out: a new folder for the run (with replicates: one each, below it): settings, metrics, log, failures,
+            checkpoints, result.
+        checkpoint_every: how often `out` is made safe: a number of evaluations, or a time such as "30s" (by default,
+            "60s").
+        resume: go on with the run that `out` holds, if it holds one, exactly where it stopped; all other arguments must
+            be what they were, but `evaluations` may be higher, and how it is evaluated may differ.
         progress: whether to show it; by default, in a terminal.
         callback: called with each row of the history (a dict) as it comes; "replicate" in it says which run it is of.
+            Or several of them in a list. `te.callbacks` has some ready.
+        origin: kept in the run folder, to say how to make the run again.
 
     Returns:
         A `Result`, or a list of them if `replicates` is given.
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong.
-        FitnessError: if the fitness raises or returns nonsense.
-        Interrupted: after Ctrl-C.
+        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
+        RunInUseError: if another process runs in `out`.
+        OSError: if `out` can't be written to, as when the disk is full; what was saved before is intact.
+        Interrupted: after Ctrl-C or SIGTERM.
             Whatever stops a run carries what was found before as its `result` (with replicates: a list).
 
     Example:
@@ -83,14 +113,43 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         >>> bool(np.abs(result.solutions[100] - tasks[100]).max() < 0.1)
         True
     """
-    job = make_job(fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target)
+    manner = Manner(
+        workers=workers,
+        executor=executor,
+        on_error=on_error,
+        retries=retries,
+        timeout=timeout,
+        setup=setup,
+        mode=mode,
+    )
+    job = make_job(fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target, manner)
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]
-    harvest = Harvest(out, several=replicates is not None)
-    warn_of_tasks(job.problem, job.settings)
-    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
-    with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
-        run_all(job, seeds, harvest, bar, callback)
+    told = _as_callback(callback)
+    harvest = open_run(
+        job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, origin=origin
+    )
+    with harvest:
+        warn_of_tasks(job.problem, job.settings)
+        shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+        with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
+            run_all(job, seeds, harvest, bar, told)
     warn_of_failures(harvest.results)
     return harvest.results if replicates is not None else harvest.results[0]
+
+
+def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None] | None:
+    """One callback of none, one or several."""
+    if callback is None:
+        return None
+    every = list(callback) if isinstance(callback, Sequence) else [callback]
+    for each in every:
+        if not callable(each):
+            raise TypeError(f"callback must be a function of a row of the history, or a list of such, not {each!r}")
+
+    def tell_all(row: Mapping[str, Any]) -> None:
+        for each in every:
+            each(row)
+
+    return tell_all

@@ -12,7 +12,7 @@ from taskelites import draws, metrics
 from taskelites.algorithms import Candidates, Core
 from taskelites.evaluation import TracedFitness
 from taskelites.result import Result
-from taskelites.runs import Interruption
+from taskelites.runs import Checkpoint, Interruption, Keeper, Snapshot
 from taskelites.search.record import (
     Measures,
     Recorder,
@@ -24,6 +24,7 @@ from taskelites.search.record import (
     measure_inside,
     one_by_one,
 )
+from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.statement import Job
 
 
@@ -111,9 +112,11 @@ class Compiled:
         self.keys = jnp.stack([jax.random.key(seed, impl=draws.IMPLEMENTATION) for seed in seeds])
         self.states, self.opening = _init(self.core, self.keys)
         self.shown = self.states
-        opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
-        begin = min(job.initial_rows + opening_rows, job.evaluations)
-        self.stops = _stops(logged_points(job, opening_rows), begin, self.core.rows)
+        self.opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
+        self.begin = min(job.initial_rows + self.opening_rows, job.evaluations)
+        self.reached = 0  # evaluations
+        self.taken = 0  # steps
+        self.stops = self._stops_left()
         self.target = None if job.target is None else jnp.asarray(job.target)
 
     @staticmethod
@@ -132,14 +135,21 @@ class Compiled:
         if any(looked_at):
             self._looked_inside([0])
 
-    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> None:
+    def _stops_left(self) -> list[tuple[int, list[int]]]:
+        points = logged_points(self.job, self.opening_rows)
+        left = [point for point in points if point > self.reached] or points[-1:]
+        return _stops(left, self.begin, self.core.rows)
+
+    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any, keeper: Keeper) -> None:
         """Until the budget is spent, all have their target, or Ctrl-C."""
-        rows, begin = self.core.rows, self._adopt_before()
-        taken = 0
+        rows, begin = self.core.rows, self.begin
+        if not self.reached:
+            self._adopt_before()
+        self.recorders = recorders
         for step, inside in self.stops:
-            self.states, found = self._advanced(step - taken, rows)
+            self.states, found = self._advanced(step - self.taken, rows)
             self.shown = self.states
-            taken = step
+            self.taken = step
             seen = [found] if inside[0] == 0 else []
             # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
             cut = inside[-1] if step == self.stops[-1][0] else 0
@@ -154,8 +164,39 @@ class Compiled:
                     recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
             show(max(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
-            if interruption.noted or all(count < begin + step * rows + inside[-1] for count in told):
+            self.reached = begin + step * rows + inside[-1]
+            if interruption.noted or all(count < self.reached for count in told):
                 break
+            keeper.look(self.reached, self.snapshots)
+        keeper.save(self.reached, self.snapshots)
+
+    @property
+    def position(self) -> int:
+        """How far they are."""
+        return self.reached
+
+    def snapshots(self) -> list[Snapshot]:
+        """What checkpoints keep, one a replicate."""
+        states = to_arrays("state", self.states)
+        kept: list[Snapshot] = []
+        for i, recorder in enumerate(self.recorders):
+            arrays, about = recorder.snapshot()
+            arrays |= {name: array[i] for name, array in states.items()}
+            kept.append((arrays, about | {"reached": self.reached, "taken": self.taken}))
+        return kept
+
+    def restore(self, kept: list[Checkpoint], recorders: list[Recorder]) -> None:
+        """Go on from checkpoints, which are all of one position."""
+        reached = kept[0].about["reached"]
+        if reached < self.job.initial_rows + self.opening_rows:  # the budget ended there: begin again, it is little
+            return
+        names = [name for name in kept[0].arrays if name.startswith("state")]
+        states = {name: np.stack([each.arrays[name] for each in kept]) for name in names}
+        self.states = self.shown = from_arrays("state", self.states, states)
+        self.reached, self.taken = reached, kept[0].about["taken"]
+        self.stops = self._stops_left()
+        for recorder, each in zip(recorders, kept, strict=True):
+            recorder.restore(each)
 
     def _looked_inside(self, rows: list[int]) -> list[Measures]:
         """The measures after so many rows of the next step, for each of these numbers."""
@@ -167,8 +208,8 @@ class Compiled:
         found = jax.device_get(_inside(self.core, self.evaluate, self.states, padded, self.target, self.job.share))
         return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]
 
-    def _adopt_before(self) -> int:
-        """Evaluate what comes before the first step; returns how many evaluations that took."""
+    def _adopt_before(self) -> None:
+        """Evaluate what comes before the first step."""
         job, done = self.job, 0
         known: list[Candidates] = []
         if job.initial is not None:
@@ -180,7 +221,6 @@ class Compiled:
             rows = min(candidates.niches.shape[1], job.evaluations - done)
             self.states = _adopt(self.core, self.evaluate, self.states, candidates, rows)
             done += rows
-        return done
 
     def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
         return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)

@@ -14,23 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import draws, metrics
+from taskelites import draws
 from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
-from taskelites.errors import FitnessError, whole_number
-from taskelites.evaluation import HostEvaluator
+from taskelites.errors import whole_number
 from taskelites.problem import Problem
 from taskelites.result import Result
-from taskelites.runs import Interruption
-from taskelites.search.record import (
-    Measures,
-    Recorder,
-    about_run,
-    elites,
-    logged_points,
-    make_result,
-    measure_inside,
-    measures,
-)
+from taskelites.runs import Checkpoint, Snapshot
+from taskelites.search.record import Measures, about_run, elites, make_result, measure_inside
+from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
 from taskelites.tasks import Tasks
 
@@ -165,15 +156,18 @@ class Optimizer:
         if at_most is not None:
             rows = min(rows, whole_number("at_most", at_most, least=1))
         part = slice(self._row, self._row + rows)
-        whole = self._candidates
+        self._asked = self._as_asked(self._candidates, part)
+        return self._asked
+
+    def _as_asked(self, whole: Candidates, part: slice = slice(None)) -> Candidates:
+        """Some candidates on the host, with the tasks as the fitness receives them."""
         niches = np.array(whole.niches)[part]
         numbers = niches if whole.numbers is None else np.array(whole.numbers)[part]
         if isinstance(self._problem.tasks, Tasks):
             tasks = self._problem.tasks.pick(numbers)
         else:
             tasks = np.array(whole.tasks)[part]
-        self._asked = Candidates(solutions=np.array(whole.solutions)[part], niches=niches, tasks=tasks, numbers=numbers)
-        return self._asked
+        return Candidates(solutions=np.array(whole.solutions)[part], niches=niches, tasks=tasks, numbers=numbers)
 
     def tell(self, candidates: Candidates, fitness: Any, behaviour: Any = None) -> None:
         """Learn the fitness of the candidates of the last `ask`.
@@ -229,6 +223,35 @@ class Optimizer:
                 return _adopt(self._core, copy, self._candidates, self._evaluation())
             return self._step(copy)[0]
 
+    def _snapshot(self) -> Snapshot:
+        """All that there is to know, in a step or between two."""
+        with host_precision():
+            arrays = to_arrays("state", self._state)
+            if not self._adopting:
+                arrays |= to_arrays("candidates", self._candidates)
+        arrays["fitness"] = self._fitness.copy()
+        if self._behaviour is not None:
+            arrays["behaviour"] = self._behaviour.copy()
+        about = {"row": self._row, "evaluations": self._evaluations, "adopting": self._adopting}
+        return arrays, about | {"before": len(self._before)}
+
+    def _restore(self, kept: Checkpoint) -> None:
+        """Go on from a snapshot, in an optimizer that was just made with the same arguments."""
+        about = kept.about
+        with host_precision():
+            self._state = from_arrays("state", self._state, kept.arrays)
+            while len(self._before) > about["before"]:
+                self._open(self._before.pop(0))
+            self._adopting = about["adopting"]
+            if not self._adopting:
+                like, _ = jax.eval_shape(self._core.ask, self._state)
+                self._open(from_arrays("candidates", like, kept.arrays))
+        if kept.arrays["fitness"].shape != self._fitness.shape:
+            raise ValueError("the checkpoint does not fit this problem: its step has another number of candidates")
+        self._fitness = kept.arrays["fitness"]
+        self._behaviour = kept.arrays.get("behaviour")
+        self._row, self._evaluations = about["row"], about["evaluations"]
+
     def _glance(self) -> Measures:
         """What the history wants to know, without telling a step that is not finished."""
         with host_precision():
@@ -256,47 +279,3 @@ def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, one for each candidate, not {array.shape}")
     return array.astype(np.float64)
-
-
-class Hosted:
-    """One run of a Python fitness: exactly ask, evaluate, tell."""
-
-    def __init__(self, job: Job, seeds: list[int]) -> None:
-        self.job = job
-        self.optimizer = Optimizer._of(job, seeds[0])
-
-    def compile(self) -> None:
-        """Nothing: a step can't be compiled without its results."""
-
-    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any) -> FitnessError | None:
-        """Until the budget is spent, the target reached, an error, or Ctrl-C."""
-        job, optimizer = self.job, self.optimizer
-        evaluate = HostEvaluator(job.fitness, job.call, optimizer._core.behaviour_dim)
-        points = iter(logged_points(job, optimizer._opening_rows))
-        point = next(points)
-        error = None
-        while optimizer.evaluations < job.evaluations and error is None and not interruption.noted:
-            asked = optimizer.ask(at_most=point - optimizer.evaluations)
-            found = evaluate(asked.solutions, asked.tasks, asked.numbers, lambda: interruption.noted)
-            optimizer._accept(found.fitness, found.behaviour)
-            error = found.error
-            if optimizer.evaluations == point < job.evaluations:
-                recorders[0].log(optimizer._glance())
-                point = next(points)
-            show(optimizer.evaluations, lambda: optimizer._glance().fitness)
-            if job.target is not None and self._reached():
-                break
-        recorders[0].log(optimizer._look(measures))
-        return error
-
-    def _reached(self) -> bool:
-        archive = self.optimizer._look(elites).archive
-        return bool(metrics.reached(archive.fitness, archive.evaluations, self.job.target, self.job.share))
-
-    def results(self, recorders: list[Recorder]) -> list[Result]:
-        """What was found."""
-        job, optimizer = self.job, self.optimizer
-        about = about_run(
-            job.settings, job.problem, optimizer._core, seed=optimizer._seed, call=job.call, bits=64, job=job
-        )
-        return [make_result(optimizer._look(elites), job.problem, about, recorder=recorders[0])]

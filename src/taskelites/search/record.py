@@ -18,6 +18,7 @@ from taskelites.algorithms import Candidates, Core, Elites
 from taskelites.algorithms.interface import NOWHERE
 from taskelites.problem import Problem
 from taskelites.result import Result
+from taskelites.runs import Checkpoint, FailureLog, RunFolder
 from taskelites.search.statement import Job
 from taskelites.tasks import Tasks
 
@@ -116,17 +117,27 @@ def logged_points(job: Job, opening_rows: int) -> list[int]:
 
 @dataclass
 class Recorder:
-    """The history of one run, row by row."""
+    """The history of one run, row by row.
+
+    Args:
+        job: what `solve` was asked for.
+        replicate: which run it is of.
+        callback: told each row.
+        folder: gets each row as it comes.
+        failures: of this run.
+    """
 
     job: Job
     replicate: int
-    callback: Callable[[Mapping[str, Any]], None] | None
+    callback: Callable[[Mapping[str, Any]], None] | None = None
+    folder: RunFolder | None = None
+    failures: FailureLog = field(default_factory=lambda: FailureLog("skip", None, lambda text: None))
     begin: float = field(default_factory=time.monotonic)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def start_clock(self) -> None:
-        """Count seconds from now: what came before was compilation."""
-        self.begin = time.monotonic()
+        """Count seconds from now: what came before was compilation, or another process."""
+        self.begin = time.monotonic() - (self.rows[-1]["seconds"] if self.rows else 0.0)
 
     def log(self, now: Measures) -> None:
         """Add a row, unless nothing was told since the last one."""
@@ -144,12 +155,31 @@ class Recorder:
             else:
                 row[name] = value.item()
         self.rows.append(row)
+        if self.folder is not None:
+            self.folder.add_metrics(row)
         if self.callback is not None:
             self.callback({"replicate": self.replicate, **row})
 
     def history(self) -> dict[str, np.ndarray]:
         """The rows as columns."""
         return {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """What a checkpoint keeps of it: arrays, and the rest."""
+        history = self.history()
+        arrays = {f"history.{name}": column for name, column in history.items()}
+        return arrays, {"history": list(history), "failures": self.failures.snapshot()}
+
+    def restore(self, kept: Checkpoint) -> None:
+        """Go on from a checkpoint; what was written after it is taken back."""
+        columns = {name: kept.arrays[f"history.{name}"] for name in kept.about["history"]}
+        self.rows = [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+        ]
+        self.failures.restore(kept.about["failures"])
+        if self.folder is not None:
+            self.folder.write_metrics(columns)
 
 
 def make_result(
@@ -168,11 +198,20 @@ def make_result(
         last_improved=np.array(archive.last_improved),
         failed=int(archive.failed),
         infeasible=int(archive.infeasible),
+        failures=_failures(int(archive.failed), recorder),
+        retried=0 if recorder is None else recorder.failures.retried,
         history={} if recorder is None else recorder.history(),
         settings=settings,
         optimum=None if job is None else job.optimum,
         worst=None if job is None else job.worst,
     )
+
+
+def _failures(failed: int, recorder: Recorder | None) -> dict[str, int]:
+    """How many failed in which way; a compiled fitness, and that of a user's own loop, knows only one."""
+    if recorder is None or recorder.job.call == "jax":
+        return {"nan": failed} if failed else {}
+    return dict(recorder.failures.counts)
 
 
 def about_run(
@@ -185,6 +224,7 @@ def about_run(
             if job is None
             else {"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations}
         ),
+        **({} if job is None or job.call == "jax" else {"evaluation": job.manner.plain()}),
         "algorithm": about_settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
@@ -238,7 +278,8 @@ def _version(name: str) -> str:
 def _plain(value: Any) -> Any:
     """A settings object as what JSON can hold."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__} | {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+        shown = [item.name for item in fields(value) if item.repr]
+        return {"type": type(value).__name__} | {name: _plain(getattr(value, name)) for name in shown}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

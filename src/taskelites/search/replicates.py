@@ -1,8 +1,9 @@
-"""Several runs of one search: side by side where that is faster, otherwise one after another."""
+"""Several runs of one search, side by side where that is faster, else one after another; kept, and gone on with."""
 
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,26 +12,56 @@ import numpy as np
 
 from taskelites import metrics
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted
-from taskelites.result import Result
-from taskelites.runs import Interruption, Progress, RunFolder
+from taskelites.result import Result, load
+from taskelites.runs import (
+    Checkpoint,
+    Every,
+    FailureLog,
+    Interruption,
+    Keeper,
+    Progress,
+    RunFolder,
+    RunLock,
+)
+from taskelites.runs.keeping import DEFAULT
 from taskelites.search.compiled import Compiled
-from taskelites.search.optimizer import Hosted
+from taskelites.search.hosted import Hosted
+from taskelites.search.plan import check_plan, plan_of
 from taskelites.search.record import Recorder
 from taskelites.search.statement import Job
+from taskelites.search.steady import Steady
+
+Callback = Callable[[Mapping[str, Any]], None]
 
 
 class Harvest:
     """Results as they come, each saved at once; whatever stops a run takes along what there is.
 
     Args:
-        out: a new folder, or None.
         several: whether replicates were asked for, so that each gets a folder of its own.
+        folder: where to keep them, or None.
+        every: how often a checkpoint is written.
     """
 
-    def __init__(self, out: Any, *, several: bool) -> None:
-        self.folder = None if out is None else RunFolder(out)
+    def __init__(self, *, several: bool, folder: RunFolder | None = None, every: Every | None = None) -> None:
+        self.folder = folder
         self.several = several
+        self.every = every or Every.parse(DEFAULT)
+        self.lock: RunLock | None = None
         self.results: list[Result] = []
+
+    def __enter__(self) -> "Harvest":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.lock is not None:
+            self.lock.release()
+
+    def folder_of(self, number: int) -> RunFolder | None:
+        """Where a replicate is kept."""
+        if self.folder is None or not self.several:
+            return self.folder
+        return RunFolder.part(self.folder.path / f"replicate-{number}")
 
     def take(self, found: list[Result]) -> None:
         """Add results, and save them."""
@@ -40,8 +71,8 @@ class Harvest:
 
     def keep(self, number: int, result: Result) -> None:
         """Save one result."""
-        if self.folder is not None and result.evaluations > 0:
-            folder = RunFolder(self.folder.path / f"replicate-{number}") if self.several else self.folder
+        folder = self.folder_of(number)
+        if folder is not None and result.evaluations > 0:
             folder.write(result)
 
     def attach(self, problem: BaseException) -> None:
@@ -55,47 +86,188 @@ class Harvest:
         found = self.folder is not None and any(result.evaluations for result in self.results)
         return f"; what was found is in {str(self.folder.path)!r}" if found and self.folder is not None else ""
 
+    def note(self, text: str) -> None:
+        """Add a line to the log of the run."""
+        if self.folder is not None:
+            self.folder.log(text)
+
+
+@dataclass
+class _Group:
+    """Runs that go side by side."""
+
+    numbers: list[int]
+    seeds: list[int]
+    folders: list[RunFolder]
+    recorders: list[Recorder]
+
+
+def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any) -> Harvest:
+    """Make or open the run folder, and lock it.
+
+    Raises:
+        FileExistsError, ValueError: if there is something else in it, or a run of something else.
+        RunInUseError: if another process is at it.
+    """
+    interval = Every.parse(DEFAULT if every is None else every)
+    if out is None:
+        if resume:
+            raise ValueError("resume=True goes on with the run in out=, which is missing")
+        return Harvest(several=several, every=interval)
+    folder = RunFolder(out, resume=resume)
+    lock = RunLock(folder.path)
+    lock.acquire()
+    harvest = Harvest(several=several, folder=folder, every=interval)
+    harvest.lock = lock
+    plan = plan_of(job, seeds, several=several)
+    try:
+        if folder.known is None:
+            folder.write_settings(plan)
+            folder.log(f"begins: {job.evaluations:,} evaluations, {job.settings.name} on {job.label}")
+        else:
+            for warning in check_plan(folder.known["plan"], plan, folder.path):
+                folder.log(warning)
+                warnings.warn(warning, UserWarning, stacklevel=4)
+        folder.write_plan({"origin": origin if folder.known is None else folder.known.get("origin"), "plan": plan})
+    except BaseException:
+        lock.release()
+        raise
+    return harvest
+
 
 def run_all(
-    job: Job,
-    seeds: list[int],
-    harvest: Harvest,
-    bar: Progress | None,
-    callback: Callable[[Mapping[str, Any]], None] | None = None,
+    job: Job, seeds: list[int], harvest: Harvest, bar: Progress | None, callback: Callback | None = None
 ) -> None:
     """Run all replicates; what they find is in the harvest, whatever happens."""
-    start = partial(Compiled, job, prepared=Compiled.prepare(job)) if job.call == "jax" else partial(Hosted, job)
     together = job.call == "jax" and jax.default_backend() != "cpu"
     groups = [list(range(len(seeds)))] if together else [[i] for i in range(len(seeds))]
+    note = partial(_note, harvest, bar)
+    prepared = Compiled.prepare(job) if job.call == "jax" else None
+    first = True
     try:
         with Interruption() as interruption:
-            for group in groups:
-                recorders = [Recorder(job, i, callback) for i in group]
-                search = start([seeds[i] for i in group])
-                error = None
-                try:
-                    if group is groups[0]:
-                        search.compile()
-                    for recorder in recorders:
-                        recorder.start_clock()
-                    error = search.run(recorders, interruption, _shift(bar, job.evaluations * group[0], len(group)))
-                except BaseException as problem:  # a fitness or a callback that raises, sys.exit, a second Ctrl-C
-                    if not _inside_the_program(problem):
-                        with suppress(RuntimeError):  # the second Ctrl-C may have come in the middle of a step
-                            harvest.take(search.results(recorders))
-                        raise
-                    error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
-                    error.__cause__ = problem
-                harvest.take(search.results(recorders))
-                if error is not None:
-                    error.args = (f"{error}{harvest.where()}",)
-                    raise error
+            for numbers in groups:
+                group = _group(job, numbers, seeds, harvest, callback, note)
+                done = _finished(job, group)
+                if done is not None:
+                    harvest.results += done
+                    continue
+                search = _search(job, group, prepared, note)
+                show = _shift(bar, job.evaluations * numbers[0], len(numbers))
+                _run(search, group, harvest, interruption, show, compile_first=first)
+                first = False
                 if interruption.noted:
-                    told = harvest.results[-1].evaluations
-                    raise Interrupted(f"interrupted after {told:,} evaluations{harvest.where()}")
+                    raise _interrupted(interruption, harvest)
     except BaseException as problem:
         harvest.attach(problem)
+        with suppress(OSError):
+            harvest.note(f"stops: {str(problem) or type(problem).__name__}")
         raise
+    harvest.note("ends")
+
+
+def _group(
+    job: Job, numbers: list[int], seeds: list[int], harvest: Harvest, callback: Callback | None, note: Any
+) -> _Group:
+    folders = [folder for i in numbers if (folder := harvest.folder_of(i)) is not None]
+    recorders = []
+    for place, i in enumerate(numbers):
+        folder = folders[place] if folders else None
+        failures = FailureLog(job.manner.on_error, folder, note)
+        recorders.append(Recorder(job, i, callback, folder, failures))
+    return _Group(numbers, [seeds[i] for i in numbers], folders, recorders)
+
+
+def _finished(job: Job, group: _Group) -> list[Result] | None:
+    """The results of runs that are at their end already."""
+    results = []
+    for folder in group.folders:
+        file = folder.path / "result.npz"
+        if not file.is_file():
+            return None
+        try:
+            result = load(file)
+        except ValueError as error:
+            folder.log(f"{error}; it is made again from the checkpoint")
+            return None
+        if result.evaluations != job.evaluations:
+            return None
+        results.append(result)
+    return results or None
+
+
+def _search(job: Job, group: _Group, prepared: Any, note: Any) -> Any:
+    """What runs a group, at its beginning or where its checkpoints are."""
+    search: Any
+    if job.call == "jax":
+        search = Compiled(job, group.seeds, prepared)
+    else:
+        search = (Steady if job.manner.mode == "async" else Hosted)(job, group.seeds, note)
+    kept = _common_checkpoints(group.folders)
+    if kept:
+        if kept[0].position > job.evaluations:
+            raise ValueError(
+                f"evaluations is {job.evaluations:,}, but the run in {str(group.folders[0].path)!r} has told "
+                f"{kept[0].position:,} already; a budget can be raised, not lowered"
+            )
+        search.restore(kept, group.recorders)
+        note(f"goes on after {search.position:,} evaluations")
+    else:
+        for folder in group.folders:  # what a run that was killed before its first checkpoint left
+            folder.forget()
+    return search
+
+
+def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint]:
+    """The newest checkpoints of runs that go side by side, all of one position; none if there are none."""
+    if not folders:
+        return []
+    for position in folders[0].checkpoints.positions():
+        kept = [folder.checkpoints.load(position) for folder in folders]
+        found = [each for each in kept if each is not None]
+        if len(found) == len(folders):
+            return found
+    return []
+
+
+def _run(
+    search: Any, group: _Group, harvest: Harvest, interruption: Interruption, show: Any, *, compile_first: bool
+) -> None:
+    """Run one group to its end, and keep what it finds."""
+    recorders, keeper = group.recorders, Keeper(group.folders, harvest.every)
+    if search.position:
+        keeper.begin(search.position)
+    error = None
+    try:
+        if compile_first:
+            search.compile()
+        for recorder in recorders:
+            recorder.start_clock()
+        error = search.run(recorders, interruption, show, keeper)
+    except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
+        if not _inside_the_program(problem):
+            with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
+                harvest.take(search.results(recorders))
+            raise
+        error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
+        error.__cause__ = problem
+    harvest.take(search.results(recorders))
+    if error is not None:
+        error.args = (f"{error}{harvest.where()}",)
+        raise error
+
+
+def _interrupted(interruption: Interruption, harvest: Harvest) -> Interrupted:
+    told = harvest.results[-1].evaluations
+    stop = Interrupted(f"interrupted after {told:,} evaluations{harvest.where()}")
+    stop.signal = interruption.signal
+    return stop
+
+
+def _note(harvest: Harvest, bar: Progress | None, text: str) -> None:
+    harvest.note(text)
+    if bar is not None:
+        bar.note(text)
 
 
 def _inside_the_program(problem: BaseException) -> bool:
@@ -120,10 +292,11 @@ def warn_of_failures(results: list[Result]) -> None:
     told = sum(result.evaluations for result in results)
     failed = sum(result.failed for result in results)
     if failed:
+        kinds = {kind for result in results for kind in result.failures}
+        counts = {kind: sum(result.failures.get(kind, 0) for result in results) for kind in sorted(kinds)}
+        words = ", ".join(f"{kind} {number:,}" for kind, number in counts.items())
         warnings.warn(
-            f"{failed:,} of {told:,} evaluations failed (fitness NaN or +inf) and were not stored",
-            FitnessWarning,
-            stacklevel=3,
+            f"{failed:,} of {told:,} evaluations failed ({words}) and were not stored", FitnessWarning, stacklevel=3
         )
     if not any(result.solved.any() for result in results):
         warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax import Array
 from taskelites import draws
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.errors import TaskWarning, finite_array, whole_number
+from taskelites.evaluation import Manner
 from taskelites.problem import Problem, check_fitness, is_domain, per_task
 from taskelites.selection import uniform_integers
 from taskelites.tasks import Box, Tasks
@@ -84,6 +85,7 @@ class Job:
     initial: Initial | None
     target: np.ndarray | None
     share: float
+    manner: Manner
     label: str
     options: dict[str, Any]
     optimum: np.ndarray | None
@@ -106,8 +108,10 @@ def make_job(
     evaluations: Any,
     initial: Any,
     target: Any,
+    manner: Manner | None = None,
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
+    manner = manner or Manner()
     if isinstance(fitness, str):
         raise TypeError(
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
@@ -127,12 +131,16 @@ def make_job(
         dim = getattr(domain, "dim", None)
         optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
         label = str(getattr(domain, "name", "domain"))
+        if manner.setup is None and getattr(domain, "setup", None) is not None:
+            manner = replace(manner, setup=domain.setup)
         options = dict(getattr(domain, "options", {}))
     elif tasks is None or bounds is None:
         missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
         raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
     call = "each" if call is None else call
     check_fitness(fitness, call)
+    if call == "jax":
+        _check_compiled(manner)
     problem = Problem(tasks, bounds, dim)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
@@ -148,11 +156,23 @@ def make_job(
         initial=as_initial(initial, problem),
         target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
         share=1.0 if aim is None else float(aim.share),
+        manner=manner,
         label=label,
         options=options,
         optimum=per_task("optimum", optimum, problem.tasks),
         worst=per_task("worst", worst, problem.tasks),
     )
+
+
+def _check_compiled(manner: Manner) -> None:
+    """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
+    usual = Manner()
+    for item in fields(manner):
+        if getattr(manner, item.name) != getattr(usual, item.name):
+            raise ValueError(
+                f"{item.name} is for Python functions; with call='jax' the whole run is one compiled program, which "
+                "uses all cores (or the accelerator) by itself"
+            )
 
 
 def as_initial(initial: Any, problem: Problem) -> Initial | None:

@@ -1,0 +1,227 @@
+"""The command `taskelites`."""
+
+import argparse
+import inspect
+import shlex
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from taskelites import __version__
+from taskelites.algorithms import ALGORITHMS
+from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
+from taskelites.cli.running import add_manner, replay, resume, run
+from taskelites.cli.typed import number
+from taskelites.domains import DOMAINS
+from taskelites.errors import FitnessError, Interrupted, RunInUseError
+
+_DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
+_EPILOG = """\
+examples:
+  taskelites run arm
+  taskelites run arm --evaluations 1e5 --tasks 1000 --set tournament=50
+  taskelites run mymodule:mydomain --replicates 5 --out results
+  taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out days
+  taskelites resume days --evaluations 2e6
+  taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
+  taskelites reproduce arm --replicates 5 --evaluations 2e5
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        Its exit status: 0, 2 for a user's mistake, 1 for trouble, 130 after Ctrl-C, 143 after SIGTERM.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    options.parser = parser
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options.line = shlex.join(["taskelites", *options.arguments])
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # a person at a terminal has no use for our source lines
+            return int(options.command(options))
+    except Interrupted as stop:
+        return _complain(str(stop), 128 + int(stop.signal or 2), options)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130, options)
+    except (
+        ValueError,
+        TypeError,
+        FitnessError,
+        RunInUseError,
+        ImportError,
+        FileNotFoundError,
+        FileExistsError,
+    ) as error:
+        return _complain(f"error: {error}", 2, options)
+    except OSError as error:
+        return _complain(f"error: {error.strerror or error}", 1, options)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"taskelites: warning: {message}", file=sys.stderr)
+
+
+def _complain(line: str, status: int, options: argparse.Namespace) -> int:
+    if options.traceback:
+        traceback.print_exc()
+    print(f"taskelites: {line}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="taskelites",
+        description="The best solution for every task: many-task optimisation by quality diversity.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"taskelites {__version__}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    _add_run(commands, shared)
+    _add_resume(commands, shared)
+    _add_replay(commands, shared)
+    _add_compare(commands, shared)
+    _add_reproduce(commands, shared)
+    listing = commands.add_parser(
+        "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
+    )
+    listing.set_defaults(command=_list)
+    return parser
+
+
+def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "run",
+        parents=[shared],
+        help="a run on a domain",
+        description="Find the best solution of every task of a domain, and save the result.",
+    )
+    parser.set_defaults(command=run, resume=None)
+    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
+    parser.add_argument(
+        "--algorithm",
+        default="mt-map-elites",
+        metavar="NAME",
+        help="see `taskelites list`, or module:name of your own (default: mt-map-elites)",
+    )
+    _add_problem(parser, "a setting of the algorithm or an option of the domain")
+    parser.add_argument("--evaluations", type=number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")
+    parser.add_argument("--batch-size", type=number, default=64, metavar="N", help="candidates a step (default: 64)")
+    parser.add_argument(
+        "--seed", type=number, default=0, metavar="N", help="the same seed gives the same result (default: 0)"
+    )
+    parser.add_argument("--replicates", type=number, metavar="N", help="independent runs, of seed, seed + 1, ...")
+    parser.add_argument("--out", metavar="FOLDER", help="a new folder for the run; by default one below runs/")
+    _add_keeping(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_manner(parser)
+
+
+def _add_keeping(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint-every", metavar="N|TIME", help="evaluations, or a time such as 30s, 5min or 2h (default: 60s)"
+    )
+
+
+def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "resume",
+        parents=[shared],
+        help="goes on with a run exactly where it stopped",
+        description="Go on with the run in a folder, by the command that began it: after Ctrl-C, a crash or a power "
+        "cut it finds what it would have found without.",
+    )
+    parser.set_defaults(command=resume)
+    parser.add_argument("run", metavar="RUN_FOLDER", help="what `taskelites run` named as saved")
+    parser.add_argument("--evaluations", type=number, metavar="N", help="raise the budget to this")
+    _add_keeping(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_manner(parser)
+
+
+def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "replay",
+        parents=[shared],
+        help="makes a failed evaluation of a run again",
+        description="Evaluate again what failed in a run: its failures.jsonl lists them by id.",
+    )
+    parser.set_defaults(command=replay)
+    parser.add_argument("run", metavar="RUN_FOLDER", help="of the run; with replicates, RUN_FOLDER/replicate-0")
+    parser.add_argument("id", metavar="ID", type=number, help="of the failure")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill it after so long")
+    parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
+
+
+def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "compare",
+        parents=[shared],
+        help="replicates of several algorithms: table, statistics, figure",
+        description="Compare algorithms over replicates on one domain. With --out, the same command again goes on with "
+        "the runs that are missing.",
+    )
+    parser.set_defaults(command=compare)
+    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
+    parser.add_argument(
+        "--algorithms",
+        required=True,
+        metavar="A,B,...",
+        help="names that `taskelites list` shows or module:name of your own, with settings in parentheses "
+        "and labels before: 'mt-map-elites,fixed=mt-map-elites(tournament=50),mymodule:mine'",
+    )
+    _add_problem(parser, "an option of the domain")
+    parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 10)")
+    parser.add_argument("--evaluations", type=number, metavar="N", help="the budget of each run (default: 1e6)")
+    parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
+    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
+    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    parser.add_argument(
+        "--add", action="store_true", help="put these algorithms into the comparison that --out holds, on its terms"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        parents=[shared],
+        help="an experiment of the paper, whole or smaller",
+        description="Run an experiment of the paper: its figure, and a page on each of its claims. With --out, the "
+        "same command again goes on with the runs that are missing.",
+    )
+    parser.set_defaults(command=reproduce)
+    parser.add_argument("experiment", metavar="EXPERIMENT", help=f"{' or '.join(EXPERIMENTS)}")
+    _add_problem(parser, "an option of the experiment, such as target=(0.5,0.5)")
+    parser.add_argument("--replicates", type=number, metavar="N", help="of each algorithm (default: the paper's)")
+    parser.add_argument("--evaluations", type=number, metavar="N", help="of each run (default: the paper's)")
+    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
+    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_problem(parser: argparse.ArgumentParser, what_set_sets: str) -> None:
+    """The options that say what is solved."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help=f"{what_set_sets}; may be repeated"
+    )
+    parser.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
+    parser.add_argument("--dim", type=number, metavar="N", help="length of a solution")
+
+
+def _list(options: argparse.Namespace) -> int:
+    for title, registry in (("domains", DOMAINS), ("algorithms", ALGORITHMS)):
+        print(f"{title}:")
+        for name, thing in registry.items():
+            module = inspect.getmodule(thing)
+            print(f"  {name:<18} {(inspect.getdoc(module) or '').splitlines()[0]}")
+    return 0

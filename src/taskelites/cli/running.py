@@ -1,0 +1,224 @@
+"""`taskelites run`, `resume` and `replay`."""
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskelites.cli.typed import (
+    algorithm_maker,
+    make_algorithm,
+    make_domain,
+    number,
+    pair,
+    parameters,
+    specification,
+)
+from taskelites.errors import whole_number
+from taskelites.evaluation import Caller, RayExecutor
+from taskelites.evaluation.engine import Here, Lost, Work
+from taskelites.evaluation.manner import MODES, ON_ERROR
+from taskelites.evaluation.workers import Workers
+from taskelites.problem import Domain
+from taskelites.result import Result
+from taskelites.runs import FailedEvaluation, RunFolder, read_failure, read_plan
+from taskelites.search import MOST_EVALUATIONS, solve
+from taskelites.storage import file_name
+from taskelites.tasks import Tasks
+
+_MANNER = ("workers", "on_error", "retries", "timeout", "mode")
+
+
+def add_manner(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a Python fitness is evaluated, and kept."""
+    group = parser.add_argument_group("evaluation, for Python functions")
+    group.add_argument(
+        "--workers", type=_workers, metavar="N|auto", help="local processes; auto measures (default: none)"
+    )
+    group.add_argument("--ray", metavar="auto|ADDRESS", help="evaluate on the Ray cluster there")
+    group.add_argument(
+        "--on-error", choices=ON_ERROR, help="what an evaluation does that fails (default: skip, and count it)"
+    )
+    group.add_argument("--retries", type=number, metavar="N", help="tries more, for --on-error retry (default: 2)")
+    group.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the process of a longer evaluation")
+    group.add_argument("--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)")
+
+
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else number(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a domain, from its beginning or from where it stopped."""
+    algorithm, domain = _problem(options)
+    runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
+    evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
+    whole_number("--batch-size", options.batch_size, least=1)
+    resumed = options.resume is not None
+    if resumed:
+        folder = options.resume
+    else:
+        folder = (RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))).path
+    size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
+    budget = f"{evaluations:,} evaluations, {algorithm.name}"
+    seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
+    print(f"{domain.name}: {size}{budget}, {seeds}", flush=True)
+    begin = time.monotonic()
+    manner = {name: value for name in _MANNER if (value := getattr(options, name)) is not None}
+    try:
+        with _executor(options.ray) as executor:
+            results: Any = solve(
+                domain,
+                evaluations=evaluations,
+                algorithm=algorithm,
+                batch_size=options.batch_size,
+                seed=options.seed,
+                replicates=options.replicates,
+                out=folder,
+                resume=resumed,
+                checkpoint_every=options.checkpoint_every,
+                progress=not options.quiet,
+                executor=executor,
+                origin={"command": options.arguments, "folder": os.getcwd()},
+                **manner,
+            )
+    finally:
+        with contextlib.suppress(OSError):  # a folder that something was written to stays
+            folder.rmdir()
+    print(_closing(results, time.monotonic() - begin, folder, resumed=resumed))
+    return 0
+
+
+def _problem(options: argparse.Namespace) -> tuple[Any, Domain]:
+    name, inline = specification(options.algorithm)
+    maker = algorithm_maker("--algorithm", name)
+    own = parameters(maker)
+    given = dict(pair(text) for text in options.set)
+    algorithm = make_algorithm(name, maker, inline | {key: value for key, value in given.items() if key in own})
+    return algorithm, make_domain(options, {key: value for key, value in given.items() if key not in own}, own)
+
+
+@contextlib.contextmanager
+def _executor(address: str | None) -> Iterator[Executor | None]:
+    if address is None:
+        yield None
+        return
+    with RayExecutor(address) as executor:
+        yield executor
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Go on with the run in a folder, by the command that began it."""
+    with _as_it_was(options) as before:
+        for name in ("evaluations", "checkpoint_every", "ray", *_MANNER):
+            if (value := getattr(options, name)) is not None:
+                setattr(before, name, value)
+        if options.ray is not None:
+            before.workers = None
+        elif options.workers is not None:
+            before.ray = None
+        before.quiet = options.quiet
+        return run(before)
+
+
+@contextlib.contextmanager
+def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """The options of the command that began a run, in the folder that it was given in."""
+    folder = Path(options.run).resolve()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no run folder {options.run!r}")
+    plan = read_plan(folder)
+    if plan is None:
+        raise FileNotFoundError(f"{options.run!r} holds no run (no run.json is in it)")
+    origin = plan.get("origin")
+    if not isinstance(origin, dict) or not isinstance(origin.get("command"), list):
+        raise ValueError(
+            f"the run in {options.run!r} was begun in Python, and only its program has the fitness: there, "
+            "te.solve(..., out=..., resume=True) with the same arguments goes on"
+        )
+    place = origin.get("folder")
+    there = contextlib.chdir(place) if isinstance(place, str) and Path(place).is_dir() else contextlib.nullcontext()
+    with there:
+        before = options.parser.parse_args([str(part) for part in origin["command"]])
+        before.arguments = origin["command"]
+        before.resume = folder
+        yield before
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Make a failed evaluation again."""
+    failure = read_failure(options.run, options.id)
+    folder = Path(options.run).resolve()
+    if read_plan(folder) is None and read_plan(folder.parent) is not None:  # a replicate of a run that has several
+        options.run = str(folder.parent)
+    with _as_it_was(options) as before:
+        _, domain = _problem(before)
+        if failure.task >= len(domain.tasks):
+            raise ValueError(f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}")
+        numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
+        print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
+        print(f"then: {failure.kind}: {failure.message}")
+        print(f"now:  {_replayed(domain, failure, options)}")
+    return 0
+
+
+def _replayed(domain: Domain, failure: FailedEvaluation, options: argparse.Namespace) -> str:
+    """What comes of it now, in words."""
+    if domain.call == "jax":
+        raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
+    tasks: Tasks = domain.tasks
+    work = Work(np.array([0]), failure.solution[None], tasks.pick(np.array([failure.task])))
+    caller = Caller(domain.fitness, domain.call, 0, getattr(domain, "setup", None))
+    engine = Here(caller, lambda: False) if options.here else Workers(caller, 1, options.timeout)
+    try:
+        engine.submit(work)
+        begin = time.monotonic()
+        found: list[Any] = []
+        while not found:
+            found = engine.collect(1.0)
+        seconds = time.monotonic() - begin
+    finally:
+        engine.close()
+    [(_, answer)] = found
+    if isinstance(answer, Lost):
+        return f"{answer.kind}: {answer.message}"
+    if answer.troubles:
+        trace = answer.troubles[0].trace
+        if trace:
+            print(trace, file=sys.stderr)
+        return f"{answer.troubles[0].kind}: {answer.troubles[0].message}"
+    return f"fitness {answer.fitness[0]!r}, after {seconds:.3g} s"
+
+
+def _closing(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:
+    """What a person wants to know at the end."""
+    if isinstance(results, Result):
+        told = results.evaluations
+        lines = [results.summary()]
+    else:
+        told = sum(result.evaluations for result in results)
+        lines = _table(results)
+    rate = "" if resumed else f" ({told / seconds:,.0f} evaluations a second, start-up included)"
+    lines.append(f"{'time':<12} {seconds:.1f} s{rate}")
+    lines.append(f"{'saved':<12} {folder}")
+    return "\n".join(lines)
+
+
+def _table(results: list[Result]) -> list[str]:
+    """A line for each replicate; the gap only where the optimum is known."""
+    columns = {"mean": "mean", "median": "median", "best": "highest", "worst": "lowest", "gap": "gap"}
+    if all(result.optimum is None for result in results):
+        del columns["gap"]
+    lines = [f"{'seed':>6} {'coverage':>10}" + "".join(f" {title:>12}" for title in columns)]
+    for result in results:
+        row = result.to_row()
+        start = f"{result.settings['seed']:>6} {100 * row['coverage']:>8.4g} %"
+        lines.append(start + "".join(f" {row[measure]:>12.6g}" for measure in columns.values()))
+    return lines

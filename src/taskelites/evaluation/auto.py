@@ -1,0 +1,125 @@
+"""`workers="auto"`: begins in this process, and tries workers out when the run is long enough to gain by them."""
+
+import time
+from collections.abc import Callable
+
+from taskelites.evaluation.engine import Finished, Here, Work
+from taskelites.evaluation.workers import Workers
+
+# Starting workers costs about a tenth of a second of each core; a run that has less than this before it has no use.
+_WORTH_SECONDS = 10.0
+# How long each side is measured, at least.
+_TRIAL_SECONDS = 0.3
+_TRIAL_ROWS = 16
+
+
+class _Clock:
+    """Rows a second of one side, while it had work."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.seconds = 0.0
+
+    @property
+    def enough(self) -> bool:
+        return self.rows >= 1 and (self.seconds >= _TRIAL_SECONDS or self.rows >= 100_000)
+
+    @property
+    def rate(self) -> float:
+        return self.rows / max(self.seconds, 1e-9)
+
+
+class Auto:
+    """This process or workers, whichever was measured to be faster.
+
+    Args:
+        here: this process, as an engine.
+        start: starts the workers.
+        left: how many evaluations the run still has before it.
+        note: told what was decided, and why.
+    """
+
+    def __init__(
+        self, here: Here, start: Callable[[], Workers], left: Callable[[], int], note: Callable[[str], None]
+    ) -> None:
+        self._here = here
+        self._start = start
+        self._left = left
+        self._note = note
+        self._workers: Workers | None = None
+        self._engine: Here | Workers = here
+        self._alone, self._together = _Clock(), _Clock()
+        self._decided = False
+        self.decision = ""
+
+    @property
+    def slots(self) -> int:
+        """Of the side that evaluates now."""
+        return self._engine.slots
+
+    def submit(self, work: Work) -> None:
+        """Take a chunk."""
+        begin = time.perf_counter()
+        self._engine.submit(work)
+        self._clock.seconds += time.perf_counter() - begin
+
+    def collect(self, wait: float) -> list[Finished]:
+        """What is finished; if nothing is, wait for so many seconds at most."""
+        begin = time.perf_counter()
+        found = self._engine.collect(wait)
+        self._clock.seconds += time.perf_counter() - begin
+        self._clock.rows += sum(len(work) for work, _ in found)
+        if not self._decided:
+            self._consider()
+        return found
+
+    def drop(self) -> None:
+        """Forget what is not finished."""
+        self._engine.drop()
+
+    def close(self) -> None:
+        """End, with the workers."""
+        if self._workers is not None:
+            self._workers.close()
+
+    @property
+    def _clock(self) -> _Clock:
+        return self._alone if self._engine is self._here else self._together
+
+    def _consider(self) -> None:
+        if self._engine is self._here:
+            if self._workers is None:
+                if self._alone.enough and self._left() / self._alone.rate > _WORTH_SECONDS:
+                    self._workers = self._start()  # they start while this process goes on
+            elif self._workers.ready:
+                self._engine = self._workers
+                while self._here.waiting:
+                    self._workers.submit(self._here.waiting.popleft())
+        elif self._together.enough and self._together.rows >= _TRIAL_ROWS * self._workers_number:
+            self._decide()
+
+    @property
+    def _workers_number(self) -> int:
+        return 0 if self._workers is None else self._workers.slots
+
+    def _decide(self) -> None:
+        assert self._workers is not None  # or there would be nothing to decide
+        gain = self._together.rate / self._alone.rate
+        self._decided = True
+        if gain >= 1.0:
+            self.decision = f"{self._workers.slots} workers, which are {gain:.3g} times as fast as this process alone"
+        else:
+            self.decision = (
+                f"this process alone, which is {1 / gain:.3g} times as fast as {self._workers.slots} workers"
+            )
+        self._note(f"workers='auto' takes {self.decision} (measured)")
+        if gain < 1.0:
+            self._switch_back()
+
+    def _switch_back(self) -> None:
+        assert self._workers is not None  # as above
+        for work in self._workers.unfinished():
+            self._here.submit(work)
+        self._workers.close()
+        self._workers = None
+        self._engine = self._here

@@ -1,0 +1,237 @@
+"""The call of a fitness on a chunk of candidates, as every engine makes it, in this process or in another one.
+
+This module travels to the workers by value, and answers in plain tuples and arrays; so a worker needs NumPy and what
+the fitness needs, and never imports this library (or JAX, which is slow to start). It must import nothing of ours.
+"""
+
+import copy
+import faulthandler
+import os
+import reprlib
+import sys
+import threading
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# How an evaluation fails: the function raises, gives NaN or +inf, gives something that is no number, takes too long,
+# takes its process along. A failed `setup` is no evaluation's, and ends the run.
+KINDS = ("raised", "nan", "nonsense", "timeout", "died")
+SETUP = "setup"
+
+
+class Trouble(NamedTuple):
+    """What went wrong with a row of a chunk, or with all of it (row -1)."""
+
+    row: int
+    kind: str
+    message: str
+    trace: str
+
+
+class Answer(NamedTuple):
+    """What came of a chunk: fitness and behaviour of its rows (NaN in those that failed), troubles, seconds it took."""
+
+    fitness: np.ndarray
+    behaviour: np.ndarray | None
+    troubles: list[Trouble]
+    seconds: float
+
+
+class NonsenseError(Exception):
+    """The function returned something that is no fitness."""
+
+
+def nothing(*_: Any) -> None:
+    """Note nothing."""
+
+
+class Caller:
+    """A user's fitness, ready to be called on chunks.
+
+    Args:
+        fitness: the function.
+        call: "each" or "batch".
+        behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
+        setup: makes what the fitness gets as its last argument, once in each worker; None if it gets none.
+    """
+
+    def __init__(
+        self,
+        fitness: Callable[..., Any],
+        call: str,
+        behaviour_dim: int = 0,
+        setup: Callable[[], Any] | None = None,
+    ) -> None:
+        self.fitness = fitness
+        self.call = call
+        self.behaviour_dim = behaviour_dim
+        self.setup = setup
+        self.extra: tuple[Any, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"extra": ()}  # what `setup` made stays where it was made
+
+    def prepare(self) -> "Caller":
+        """Run `setup` in the process (and thread) that is going to call."""
+        if self.setup is not None:
+            self.extra = (self.setup(),)
+        return self
+
+    def __call__(
+        self,
+        solutions: np.ndarray,
+        tasks: Any,
+        begins: Callable[[int], None] = nothing,
+        halt: Callable[[], Any] = nothing,
+    ) -> tuple[Any, ...]:
+        """The `Answer`, as a plain tuple.
+
+        Args:
+            solutions: `(rows, dim)`.
+            tasks: as many.
+            begins: told the row that is evaluated next.
+            halt: asked between two evaluations; True leaves the others out of the answer.
+        """
+        start = time.perf_counter()
+        if self.call == "batch":
+            begins(0)
+            fitness, behaviour, troubles = self._batch(solutions, tasks)
+        else:
+            fitness, behaviour, troubles = self._each(solutions, tasks, begins, halt)
+        return fitness, behaviour, [tuple(trouble) for trouble in troubles], time.perf_counter() - start
+
+    def _each(
+        self, solutions: np.ndarray, tasks: Any, begins: Callable[[int], None], halt: Callable[[], Any]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
+        fitness = np.full(len(solutions), np.nan)
+        behaviour = np.full((len(solutions), self.behaviour_dim), np.nan) if self.behaviour_dim else None
+        troubles = []
+        row = 0
+        for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
+            begins(row)
+            try:
+                value = self.fitness(solution, task, *self.extra)
+                if behaviour is not None:
+                    value, described = self._pair(value)
+                    behaviour[row] = numbers("the behaviour", described, (self.behaviour_dim,))
+                fitness[row] = value if type(value) is float else one_number(value)
+            except NonsenseError as problem:
+                troubles.append(Trouble(row, "nonsense", str(problem), ""))
+            except Exception as problem:  # noqa: BLE001 - whatever the user's function raises is reported as its own
+                troubles.append(Trouble(row, "raised", *raised("fitness", problem)))
+            if halt():
+                break
+        done = row + 1
+        return fitness[:done], None if behaviour is None else behaviour[:done], troubles
+
+    def _batch(self, solutions: np.ndarray, tasks: Any) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
+        rows = len(solutions)
+        described = None
+        try:
+            values = self.fitness(solutions, tasks, *self.extra)
+            if self.behaviour_dim:
+                values, described = self._pair(values)
+                described = numbers("the behaviour", described, (rows, self.behaviour_dim))
+            return numbers("fitness", values, (rows,)), described, []
+        except NonsenseError as problem:
+            trouble = Trouble(-1, "nonsense", str(problem), "")
+        except Exception as problem:  # noqa: BLE001 - as above
+            trouble = Trouble(-1, "raised", *raised("fitness", problem))
+        behaviour = np.full((rows, self.behaviour_dim), np.nan) if self.behaviour_dim else None
+        return np.full(rows, np.nan), behaviour, [trouble]
+
+    def _pair(self, value: Any) -> tuple[Any, Any]:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise NonsenseError(
+                f"fitness must return a pair (fitness, behaviour) for this algorithm, but it returned {shown(value)}"
+            )
+        return value
+
+
+def raised(what: str, problem: BaseException) -> tuple[str, str]:
+    """What the user's function raised, with the line of it that did; and the whole traceback."""
+    try:
+        text = str(problem)
+    except Exception:  # noqa: BLE001 - an exception whose text can't be had is still an exception
+        text = "(it has no text)"
+    frames = traceback.extract_tb(problem.__traceback__)[1:]  # the first is ours
+    where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    try:
+        trace = "".join(traceback.format_exception(problem))
+    except Exception:  # noqa: BLE001 - as above
+        trace = "".join(traceback.format_tb(problem.__traceback__))
+    return f"{what} raised {type(problem).__name__}: {text}{where}", trace
+
+
+def shown(value: Any) -> str:
+    """A value in few letters, whatever it is."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # noqa: BLE001 - a user's object may do anything
+        return f"a {type(value).__name__}"
+
+
+def one_number(value: Any) -> float:
+    """`value` as a float, or an error that says what came instead."""
+    array = numbers("fitness", value, None)
+    if array.size != 1:
+        raise NonsenseError(f"fitness must return one number, but it returned an array of shape {array.shape}")
+    return float(array.item())
+
+
+def numbers(what: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+    """`value` as float64, or an error that says what came instead."""
+    wanted = "one number" if shape is None else f"numbers of shape {shape}"
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise NonsenseError(f"{what} must be {wanted}, but the function returned {shown(value)}") from None
+    if shape is not None and array.shape != shape:
+        raise NonsenseError(f"{what} must be {wanted}, but the function returned shape {array.shape}")
+    return array
+
+
+class Remote:
+    """A caller at the other end of an executor, made ready once for each process and thread.
+
+    Args:
+        token: tells one run's caller from another's.
+        caller: the caller, or what cloudpickle made of it.
+        timeout: after so many seconds the process ends itself; None for never.
+    """
+
+    def __init__(self, token: str, caller: Any, timeout: float | None) -> None:
+        self.token = token
+        self.caller = caller
+        self.timeout = timeout
+
+    def __call__(self, chunk: bytes) -> tuple[Any, ...]:
+        """Evaluate a pickled chunk: its number, solutions, tasks."""
+        import cloudpickle
+
+        # A place that outlives this object, which arrives anew with each chunk.
+        kept = vars(sys.modules.setdefault("_taskelites_callers", types.ModuleType("_taskelites_callers")))
+        key = f"{self.token} {threading.get_ident()}"
+        _, solutions, tasks = cloudpickle.loads(chunk)
+        if key not in kept:
+            try:
+                own = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)
+                kept[key] = own.prepare()
+            except Exception as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
+                return np.empty(0), None, [(-1, SETUP, *raised("setup", problem))], 0.0
+        if self.timeout is None:
+            return kept[key](solutions, tasks)
+        # Python's own watchdog needs no lock of the interpreter, so a loop in C does not stop it.
+        faulthandler.dump_traceback_later(self.timeout * len(solutions), exit=True)
+        try:
+            return kept[key](solutions, tasks)
+        finally:
+            faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,238 @@
+"""Between the search and an engine: cuts candidates into chunks, and settles what became of each of them.
+
+An evaluation that fails is skipped, tried again or ends the run, as the user wishes. When a process dies or hangs, the
+candidate it was at is found, and all others of its chunk are evaluated again.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taskelites.evaluation.calling import Answer
+from taskelites.evaluation.engine import Engine, Finished, Lost, Work
+
+# A chunk of single evaluations should take this long: much longer than a message, much shorter than a coffee.
+_CHUNK_SECONDS = 0.02
+_MOST_ROWS = 4096
+_WAIT = 0.1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An evaluation that gave no number.
+
+    Attributes:
+        kind: "raised", "nan", "nonsense", "timeout" or "died".
+        message: what happened, in a sentence.
+        trace: the traceback, where there is one.
+        tries: how often it was evaluated.
+    """
+
+    kind: str
+    message: str
+    trace: str = ""
+    tries: int = 1
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What came of some candidates.
+
+    Attributes:
+        rows: `(n,)`, which.
+        fitness: `(n,)`.
+        behaviour: `(n, behaviour_dim)`, or None.
+        failures: by place among these n.
+    """
+
+    rows: np.ndarray
+    fitness: np.ndarray
+    behaviour: np.ndarray | None
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, which: slice) -> "Outcomes":
+        """Some of them."""
+        start, stop, _ = which.indices(len(self))
+        failures = {i - start: failure for i, failure in self.failures.items() if start <= i < stop}
+        behaviour = None if self.behaviour is None else self.behaviour[which]
+        return Outcomes(self.rows[which], self.fitness[which], behaviour, failures)
+
+
+class Dispatcher:
+    """Sends candidates to an engine and settles what comes back.
+
+    Args:
+        engine: what evaluates.
+        chunk: rows of a chunk; None to fit them to how long an evaluation takes.
+        retries: how often an evaluation that failed is tried again.
+        note: told in a sentence what happens.
+
+    Attributes:
+        retried: evaluations that were made again because they had failed.
+        repeated: evaluations that were made again because of another one in their chunk.
+        seconds: in all evaluations together, as measured where they ran.
+        waited: seconds spent sending and waiting.
+        lost: chunks whose worker died or was killed.
+    """
+
+    def __init__(
+        self, engine: Engine, *, chunk: int | None, retries: int = 0, note: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.engine = engine
+        self.chunk = chunk
+        self.retried = 0
+        self.repeated = 0
+        self.seconds = 0.0
+        self.waited = 0.0
+        self.evaluated = 0
+        self.lost = 0
+        self._retries = retries
+        self._note = note
+        self._unanswered = 0
+
+    def stream(
+        self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], Any]
+    ) -> Iterator[Outcomes]:
+        """Evaluate candidates; gives what is known, in their order, as it becomes known, until done or `halt()`.
+
+        Chunks begin at whole multiples of their size, counted from `offset` rows before the first candidate; so where
+        they begin does not depend on where an earlier call ended.
+        """
+        rows = len(solutions)
+        fitness = np.empty(rows)
+        behaviour = np.empty((rows, behaviour_dim)) if behaviour_dim else None
+        known = np.zeros(rows, bool)
+        failures: dict[int, Failure] = {}
+        sent = given = 0
+        while given < rows:
+            while sent < rows and self.has_room:
+                size = self._size(rows - sent, offset + sent)
+                part = slice(sent, sent + size)
+                self.send(Work(np.arange(sent, sent + size), solutions[part], tasks[part]))
+                sent += size
+            for found in self.arrived(_WAIT):
+                fitness[found.rows] = found.fitness
+                if behaviour is not None:
+                    behaviour[found.rows] = np.nan if found.behaviour is None else found.behaviour
+                known[found.rows] = True
+                failures |= {int(found.rows[i]): failure for i, failure in found.failures.items()}
+            until = rows if known[given:].all() else given + int(known[given:].argmin())
+            if until > given:
+                whole = Outcomes(np.arange(rows), fitness, behaviour, failures)
+                yield whole.part(slice(given, until))
+                given = until
+            if halt() and given < rows:
+                self.drop()
+                return
+
+    def send(self, work: Work) -> None:
+        """Hand a chunk to the engine."""
+        begin = time.perf_counter()
+        self._unanswered += 1
+        self.engine.submit(work)
+        self.waited += time.perf_counter() - begin
+
+    def arrived(self, wait: float) -> list[Outcomes]:
+        """What is settled by now; if nothing is finished, wait for so many seconds at most."""
+        begin = time.perf_counter()
+        finished = self.engine.collect(wait)
+        self.waited += time.perf_counter() - begin
+        self._unanswered -= len(finished)
+        settled = [self._settle(*each) for each in finished]
+        return [each for each in settled if each is not None]
+
+    def drop(self) -> None:
+        """Forget what is not settled."""
+        self._unanswered = 0
+        self.engine.drop()
+
+    def size(self, rows: int) -> int:
+        """How many of so many rows the next chunk takes."""
+        return self._size(rows, 0)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the engine should get more, so that none of its slots runs dry."""
+        return self._unanswered < 2 * self.engine.slots + 2
+
+    def _size(self, left: int, sent: int) -> int:
+        if self.chunk is not None:
+            return min(left, self.chunk - sent % self.chunk)
+        if not self.evaluated:
+            return 1
+        each = max(self.seconds / self.evaluated, 1e-9)
+        fair = left if self.engine.slots == 1 else -(-left // (2 * self.engine.slots))
+        return max(1, min(int(_CHUNK_SECONDS / each), fair, _MOST_ROWS))
+
+    def _settle(self, work: Work, answer: Answer | Lost) -> Outcomes | None:
+        """What is final of a chunk; the rest of it is on its way again."""
+        if isinstance(answer, Lost):
+            return self._settle_lost(work, answer)
+        self.seconds += answer.seconds
+        self.evaluated += len(work)
+        fitness = answer.fitness
+        if not answer.troubles and np.isfinite(fitness).all():
+            return Outcomes(work.rows, fitness, answer.behaviour)
+        if answer.troubles and answer.troubles[0].row < 0:
+            trouble = answer.troubles[0]
+            if trouble.kind == "raised" and len(work) > 1:  # one of them is the culprit
+                self.repeated += len(work)
+                self._again(work, range(len(work)))
+                return None
+            failures = {i: Failure(trouble.kind, trouble.message, trouble.trace) for i in range(len(work))}
+        else:
+            failures = {each.row: Failure(each.kind, each.message, each.trace) for each in answer.troubles}
+            for i in np.flatnonzero(np.isnan(fitness) | (fitness == np.inf)):
+                failures.setdefault(int(i), Failure("nan", f"fitness returned {fitness[i]}"))
+        return self._final(work, fitness, answer.behaviour, failures)
+
+    def _settle_lost(self, work: Work, lost: Lost) -> Outcomes | None:
+        self.lost += 1
+        if lost.row is None:
+            self.repeated += len(work)
+            self._again(work, range(len(work)))
+            return None
+        others = [i for i in range(len(work)) if i != lost.row]
+        if others:
+            self.repeated += len(others)
+            self.send(work.part(others))
+        culprit = work.part([lost.row], deaths=work.deaths + 1)
+        # Workers are also killed by others: by whoever wants the memory, say. So no evaluation is blamed at once.
+        if lost.kind == "died" and culprit.deaths == 1:
+            self.retried += 1
+            self.send(culprit)
+            return None
+        behaviour = None  # whoever stores it fills in NaN
+        return self._final(culprit, np.array([np.nan]), behaviour, {0: Failure(lost.kind, lost.message)})
+
+    def _again(self, work: Work, places: Any) -> None:
+        """Send candidates once more, each on its own."""
+        for i in places:
+            self.send(work.part([i]))
+
+    def _final(
+        self, work: Work, fitness: np.ndarray, behaviour: np.ndarray | None, failures: dict[int, Failure]
+    ) -> Outcomes | None:
+        """What is final of a chunk with failures: all, unless they are to be tried again."""
+        if failures and work.retries < self._retries:
+            places = sorted(failures)
+            self.retried += len(places)
+            self.send(work.part(places, retries=work.retries + 1))
+            kept = np.setdiff1d(np.arange(len(work)), places)
+            if not len(kept):
+                return None
+            return Outcomes(work.rows[kept], fitness[kept], None if behaviour is None else behaviour[kept])
+        tries = 1 + work.retries + work.deaths
+        failures = {i: Failure(each.kind, each.message, each.trace, tries) for i, each in failures.items()}
+        values = fitness.copy()
+        values[list(failures)] = np.nan
+        return Outcomes(work.rows, values, behaviour, failures)
+
+
+__all__ = ["Dispatcher", "Failure", "Finished", "Outcomes"]

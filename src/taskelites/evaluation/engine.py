@@ -1,0 +1,127 @@
+"""What evaluates: chunks of candidates go in, answers come out, in any order."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import cloudpickle
+import numpy as np
+
+from taskelites.errors import FitnessError
+from taskelites.evaluation import calling
+from taskelites.evaluation.calling import Answer, Caller, Trouble, raised
+
+# Workers need not have this library, so what they run of it goes along with the fitness.
+cloudpickle.register_pickle_by_value(calling)
+
+
+@dataclass(eq=False)
+class Work:
+    """A chunk of candidates.
+
+    Attributes:
+        rows: `(n,)`, the candidates' numbers in whatever they are part of.
+        solutions: `(n, dim)`.
+        tasks: n of them.
+        retries: how often it was tried before because of an error.
+        deaths: how often a worker died of it.
+    """
+
+    rows: np.ndarray
+    solutions: np.ndarray
+    tasks: Any
+    retries: int = 0
+    deaths: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, which: Any, **changes: int) -> "Work":
+        """Some of its candidates as work of their own."""
+        chosen = np.arange(len(self))[which]
+        tasks = self.tasks[chosen] if isinstance(self.tasks, np.ndarray) else [self.tasks[i] for i in chosen]
+        counts = {"retries": self.retries, "deaths": self.deaths} | changes
+        return Work(self.rows[chosen], self.solutions[chosen], tasks, **counts)
+
+
+class Lost(NamedTuple):
+    """A chunk without an answer: its worker died or was killed, at this row (None if nobody knows)."""
+
+    kind: str
+    row: int | None
+    message: str
+
+
+Finished = tuple[Work, Answer | Lost]
+
+
+class Engine(Protocol):
+    """Evaluates chunks."""
+
+    @property
+    def slots(self) -> int:
+        """How many chunks it can evaluate at the same time."""
+
+    def submit(self, work: Work) -> None:
+        """Take a chunk."""
+
+    def collect(self, wait: float) -> list[Finished]:
+        """What is finished; if nothing is, wait for so many seconds at most."""
+
+    def drop(self) -> None:
+        """Forget all that is not finished; what runs may be left running."""
+
+    def close(self) -> None:
+        """End, at once, and leave no process behind."""
+
+
+def as_answer(plain: tuple[Any, ...]) -> Answer:
+    """An answer as it travels, as one to work with."""
+    fitness, behaviour, troubles, seconds = plain
+    return Answer(fitness, behaviour, [Trouble(*trouble) for trouble in troubles], seconds)
+
+
+def setup_error(message: str, trace: str = "") -> FitnessError:
+    """Why no evaluation is possible."""
+    error = FitnessError(message)
+    if trace:
+        error.add_note(trace)
+    return error
+
+
+class Here:
+    """This process, one chunk after another."""
+
+    slots = 1
+
+    def __init__(self, caller: Caller, halt: Callable[[], Any]) -> None:
+        try:
+            self._caller = caller.prepare()
+        except Exception as problem:
+            raise setup_error(raised("setup", problem)[0]) from problem
+        self._halt = halt
+        self.waiting: deque[Work] = deque()
+
+    def submit(self, work: Work) -> None:
+        """Take a chunk."""
+        self.waiting.append(work)
+
+    def collect(self, wait: float) -> list[Finished]:
+        """Evaluate the next chunk."""
+        if not self.waiting:
+            return []
+        work = self.waiting.popleft()
+        answer = as_answer(self._caller(work.solutions, work.tasks, calling.nothing, self._halt))
+        done = len(answer.fitness)
+        if done < len(work):
+            self.waiting.appendleft(work.part(slice(done, None)))
+            work = work.part(slice(done))
+        return [(work, answer)]
+
+    def drop(self) -> None:
+        """Forget what waits."""
+        self.waiting.clear()
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,150 @@
+"""Any `concurrent.futures.Executor`: standard pools, loky, MPI, Dask, and Ray through an adapter."""
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from typing import Any
+
+import cloudpickle
+
+from taskelites.errors import FitnessError
+from taskelites.evaluation.calling import SETUP, Caller, Remote
+from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, setup_error
+
+
+class Payload:
+    """A fitness in a form that any executor can send; where it arrives, it is made ready once a process and thread.
+
+    It pickles as a call of `cloudpickle.loads`, so the other side needs cloudpickle and NumPy, and not this library.
+
+    Args:
+        caller: the fitness.
+        timeout: after so many seconds the process that evaluates ends itself; None for never.
+    """
+
+    def __init__(self, caller: Caller, timeout: float | None = None) -> None:
+        self._caller = caller
+        self._remote = Remote(f"{id(self)}-{time.time_ns()}", caller, timeout)
+        self._blob: bytes | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._blob is None:
+            self._remote.caller = cloudpickle.dumps(self._caller)
+            self._blob = cloudpickle.dumps(self._remote)
+        return cloudpickle.loads, (self._blob,)
+
+    def __call__(self, chunk: bytes) -> tuple[Any, ...]:
+        """Evaluate a chunk in this process, for an executor of threads."""
+        return self._remote(chunk)
+
+
+class Futures:
+    """An executor as an engine.
+
+    Args:
+        executor: the user's; it is never shut down here.
+        caller: the fitness.
+        slots: how many chunks it evaluates at the same time.
+        timeout: for an executor that survives the death of a process.
+
+    Example:
+        >>> import numpy as np
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with ThreadPoolExecutor(2) as pool:
+        ...     engine = Futures(pool, Caller(lambda solution, task: solution[0] * task, "each"), slots=2)
+        ...     engine.submit(Work(np.arange(2), np.ones((2, 1)), [2.0, 3.0]))
+        ...     [(work, answer)] = engine.collect(10)
+        >>> answer.fitness.tolist()
+        [2.0, 3.0]
+    """
+
+    def __init__(self, executor: Executor, caller: Caller, slots: int, timeout: float | None = None) -> None:
+        self.slots = slots
+        self._executor = executor
+        self._payload = Payload(caller, timeout)
+        self._timeout = timeout
+        self._work: dict[Future[Any], tuple[Work, float]] = {}
+        self._number = 0
+        self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+
+    def submit(self, work: Work) -> None:
+        """Take a chunk."""
+        # The number makes each message another one: Dask takes equal ones for one and the same.
+        self._number += 1
+        chunk = cloudpickle.dumps((self._number, work.solutions, work.tasks))
+        try:
+            future = self._executor.submit(self._payload, chunk)
+        except Exception as problem:  # a pool that is broken or shut down, or can't pickle the fitness
+            raise _unusable(problem) from problem
+        self._work[future] = (work, time.monotonic())
+        future.add_done_callback(self._done.put)
+
+    def collect(self, wait: float) -> list[Finished]:
+        """What is finished; if nothing is, wait for so many seconds at most."""
+        found: list[Finished] = []
+        if not self._work:
+            return found
+        try:
+            future = self._done.get(timeout=min(wait, 0.1)) if wait > 0 else self._done.get_nowait()
+            while True:
+                if future in self._work:  # or it was dropped
+                    found.append(self._finished(future))
+                future = self._done.get_nowait()
+        except queue.Empty:
+            return found
+
+    def _finished(self, future: Future[Any]) -> Finished:
+        work, since = self._work.pop(future)
+        try:
+            answer = as_answer(future.result())
+        except BrokenExecutor as problem:
+            raise _unusable(problem) from problem
+        except (Exception, CancelledError) as problem:  # noqa: BLE001 - the fitness's own errors are in the answer
+            late = self._timeout is not None and time.monotonic() - since >= self._timeout * len(work)
+            text = str(problem).strip().split("\n", 1)[0]
+            how = f"its process was lost ({type(problem).__name__}{': ' + text if text else ''})"
+            if late:
+                how = f"an evaluation took more than {self._timeout:g} s, and its process ended itself"
+            return work, Lost("timeout" if late else "died", 0 if len(work) == 1 else None, how)
+        for trouble in answer.troubles:
+            if trouble.kind == SETUP:
+                raise setup_error(f"a worker could not be set up: {trouble.message}", trouble.trace)
+        return work, answer
+
+    def drop(self) -> None:
+        """Cancel what has not begun, and forget the rest."""
+        for future in list(self._work):
+            self._work.pop(future)
+            future.cancel()
+
+    def close(self) -> None:
+        """Drop everything; the executor is the user's to shut down."""
+        self.drop()
+
+
+def _unusable(problem: BaseException) -> FitnessError:
+    text = str(problem).strip().split("\n", 1)[0]
+    return FitnessError(
+        f"executor can't go on: {type(problem).__name__}: {text}; a standard pool does not survive the death of a "
+        "process (workers=N does), and what it is sent must pickle"
+    )
+
+
+def slots_of(executor: Any) -> int:
+    """How many calls an executor makes at the same time, as far as it says."""
+    for name in ("slots", "_max_workers", "num_workers"):
+        number = getattr(executor, name, None)
+        if isinstance(number, int) and number > 0:
+            return number
+    client = getattr(executor, "_client", None)  # Dask's
+    if client is not None and hasattr(client, "nthreads"):
+        return max(1, sum(client.nthreads().values()))
+    return 0
+
+
+def forks(executor: Any) -> bool:
+    """Whether a pool makes its processes by forking this one."""
+    context = getattr(executor, "_mp_context", None)
+    name: Callable[[], str] | None = getattr(context, "get_start_method", None)
+    return name is not None and name() == "fork"

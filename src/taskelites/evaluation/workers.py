@@ -1,0 +1,272 @@
+"""Local worker processes: fresh interpreters, never forks, each replaced when it dies and killed when it hangs."""
+
+import contextlib
+import mmap
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import cloudpickle
+
+from taskelites.errors import FitnessError
+from taskelites.evaluation import worker
+from taskelites.evaluation.calling import Caller
+from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, setup_error
+
+# As many processes as cores are wanted, not their square; and no worker may take the accelerator from the search.
+_ENVIRONMENT = {
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+    ),
+    **{"VECLIB_MAXIMUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"},
+    **{"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1", "JAX_PLATFORMS": "cpu"},
+}
+# A worker whose chunks take less than this gets the next one while it is still busy.
+_SHORT = 0.005
+# What a pipe takes without anybody reading; more could wait for ever for a worker that hangs.
+_PIPE_BYTES = 32_768
+_LONGEST_WAIT = 0.1
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker:
+    """One process, and what was sent to it and not answered."""
+
+    def __init__(self, payload: bytes) -> None:
+        ours, theirs = multiprocessing.Pipe()
+        self.connection: Connection = ours
+        self.sent: deque[tuple[int, Work]] = deque()
+        self.ready = False
+        self.closing = ""
+        with theirs, tempfile.TemporaryFile() as shared:
+            shared.truncate(worker.PLACE.size)
+            self._place = mmap.mmap(shared.fileno(), worker.PLACE.size)
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", worker.__file__, str(theirs.fileno()), str(shared.fileno())],
+                pass_fds=(theirs.fileno(), shared.fileno()),
+                stdin=subprocess.DEVNULL,
+                env=os.environ | _ENVIRONMENT,
+                start_new_session=True,  # Ctrl-C is the run's to handle, and its children can be killed with it
+            )
+        with contextlib.suppress(BrokenPipeError):  # it died already, which is noticed where all deaths are
+            self.connection.send(([str(Path.cwd()) if entry == "" else entry for entry in sys.path], payload))
+
+    def send(self, ticket: int, work: Work, message: bytes) -> None:
+        self.sent.append((ticket, work))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send_bytes(message)
+
+    def row(self) -> tuple[int | None, float | None]:
+        """The row of the first unanswered chunk that it is at, and since when."""
+        ticket, row, since = worker.PLACE.unpack_from(self._place, 0)
+        return (row, since) if self.sent and ticket == self.sent[0][0] else (None, None)
+
+    def kill(self) -> None:
+        """Kill it with all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> str:
+        """Close what is left of a dead one; how it died."""
+        self.connection.close()
+        self._place.close()
+        status = self.process.wait()
+        if status < 0:
+            with contextlib.suppress(ValueError):
+                return f"was killed by {signal.Signals(-status).name}"
+        return f"ended with status {status}"
+
+
+class Workers:
+    """Processes on this machine.
+
+    Args:
+        caller: the fitness.
+        number: how many.
+        timeout: seconds after which an evaluation's process is killed (a batch has so many a row); None for never.
+        note: told in a sentence what happens to workers.
+
+    Raises:
+        FitnessError: from `collect`, if the fitness can't be sent, `setup` fails, or workers do nothing but die.
+
+    Example:
+        >>> import numpy as np
+        >>> from taskelites.evaluation.calling import Caller
+        >>> workers = Workers(Caller(lambda solution, task: solution[0] * task, "each"), 1)
+        >>> workers.submit(Work(np.arange(2), np.ones((2, 1)), [2.0, 3.0]))
+        >>> (work, answer), *_ = workers.collect(60)
+        >>> answer.fitness.tolist()
+        [2.0, 3.0]
+        >>> workers.close()
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        number: int,
+        timeout: float | None = None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.slots = number
+        self._timeout = timeout
+        self._whole = caller.call == "batch"
+        self._note = note
+        try:
+            self._payload = cloudpickle.dumps(caller)
+        except Exception as problem:
+            raise setup_error(
+                f"fitness can't be sent to workers: {type(problem).__name__}: {problem}; give it (or setup=) as "
+                "something that pickles, and make what does not inside setup"
+            ) from problem
+        self._waiting: deque[Work] = deque()
+        self._tickets = 0
+        self._deaths = 0
+        self._seconds = 1.0  # that a chunk takes, of late
+        self._workers = [_Worker(self._payload) for _ in range(number)]
+
+    @property
+    def ready(self) -> bool:
+        """Whether all have started; asked instead of `collect` while nothing was submitted."""
+        if not all(each.ready for each in self._workers):
+            self._listen(0)
+        return all(each.ready for each in self._workers)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes' numbers."""
+        return [each.process.pid for each in self._workers]
+
+    def submit(self, work: Work) -> None:
+        """Take a chunk."""
+        self._waiting.append(work)
+        self._hand_out()
+
+    def collect(self, wait: float) -> list[Finished]:
+        """What is finished; if nothing is, wait for so many seconds at most."""
+        end = time.monotonic() + wait
+        while True:
+            found = self._listen(max(0.0, min(end - time.monotonic(), self._until_deadline())))
+            found += self._past_deadline()
+            self._hand_out()
+            if found or time.monotonic() >= end:
+                return found
+
+    def unfinished(self) -> list[Work]:
+        """All that was submitted and did not come back."""
+        return [work for each in self._workers for _, work in each.sent] + list(self._waiting)
+
+    def drop(self) -> None:
+        """Forget all work: workers that are busy are replaced."""
+        self._waiting.clear()
+        for i, each in enumerate(self._workers):
+            if each.sent:
+                each.kill()
+                each.end()
+                self._workers[i] = _Worker(self._payload)
+
+    def close(self) -> None:
+        """Kill all of them."""
+        for each in self._workers:
+            each.kill()
+        for each in self._workers:
+            each.end()
+        self._workers = []
+
+    def _hand_out(self) -> None:
+        depth = 2 if self._seconds < _SHORT else 1
+        for ahead in range(depth):
+            for each in self._workers:
+                if not self._waiting:
+                    return
+                if each.ready and len(each.sent) == ahead:
+                    work = self._waiting.popleft()
+                    message = cloudpickle.dumps((self._tickets, work.solutions, work.tasks))
+                    if ahead and len(message) > _PIPE_BYTES:
+                        self._waiting.appendleft(work)
+                        return
+                    each.send(self._tickets, work, message)
+                    self._tickets += 1
+
+    def _listen(self, seconds: float) -> list[Finished]:
+        found: list[Finished] = []
+        by_connection = {each.connection: each for each in self._workers}
+        for connection in wait(list(by_connection), seconds):
+            each = by_connection[connection]  # type: ignore[index]
+            try:
+                ticket, answer, trace = each.connection.recv()
+            except (EOFError, OSError):
+                found += self._bury(each)
+                continue
+            if ticket is None:
+                if answer is not None:
+                    raise setup_error(f"a worker could not be set up: {answer}", trace)
+                each.ready = True
+                continue
+            _, work = each.sent.popleft()
+            found.append((work, as_answer(answer)))
+            self._deaths = 0
+            self._seconds += 0.2 * (found[-1][1].seconds - self._seconds)  # type: ignore[union-attr]
+        return found
+
+    def _bury(self, each: _Worker, kind: str = "died") -> list[Finished]:
+        """Replace a dead worker; the chunk it was at is lost, and others that it had wait again."""
+        row, _ = each.row()
+        each.kill()  # what it may have started
+        end = each.end()
+        how = each.closing or f"the worker {end}"
+        lost: list[Finished] = []
+        if each.sent:
+            _, work = each.sent.popleft()
+            at = 0 if len(work) == 1 else None if self._whole else row
+            lost.append((work, Lost(kind, at, how)))
+            self._waiting.extendleft(other for _, other in reversed(each.sent))
+        self._note(f"{how}; a new one takes its place")
+        if kind == "died":
+            self._deaths += 1
+            limit = 5 + 3 * self.slots
+            if self._deaths > limit:
+                raise FitnessError(
+                    f"workers do nothing but die: {self._deaths} of them one after another, without an evaluation in "
+                    f"between; the last {how.removeprefix('the worker ')}. workers=None evaluates in this process, "
+                    "where a debugger can look"
+                )
+        self._workers[self._workers.index(each)] = _Worker(self._payload)
+        return lost
+
+    def _until_deadline(self) -> float:
+        if self._timeout is None:
+            return _LONGEST_WAIT
+        return min([_LONGEST_WAIT, *(left for _, left in self._left())])
+
+    def _left(self) -> list[tuple[_Worker, float]]:
+        """How many seconds each busy worker has left."""
+        left = []
+        for each in self._workers:
+            row, since = each.row()
+            if row is not None and since is not None and self._timeout is not None:
+                allowed = self._timeout * (len(each.sent[0][1]) if self._whole else 1)
+                left.append((each, since + allowed - time.monotonic()))
+        return left
+
+    def _past_deadline(self) -> list[Finished]:
+        found: list[Finished] = []
+        if self._timeout is None:
+            return found
+        for each, left in self._left():
+            if left <= 0 and not each.connection.poll():
+                each.closing = f"an evaluation took more than {self._timeout:g} s, and its worker was killed"
+                found += self._bury(each, "timeout")
+        return found

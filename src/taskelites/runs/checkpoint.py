@@ -1,0 +1,294 @@
+"""Checkpoints: a run's state on disk, whole and checked, so that the run can go on after anything."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from taskelites.errors import whole_number
+from taskelites.storage import write_whole
+
+FORMAT = "taskelites-checkpoint"
+FORMAT_VERSION = 1
+
+_KEPT = 2
+_NAME = re.compile(r"checkpoint-([0-9]{12})-([0-9a-f]{16})\.npz")
+_LEFT_OVER = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+\.part")
+_PREFIX = "arrays/"
+# Numbers, truth values, text and times: what NumPy writes and reads back without pickle, dtype included.
+_KINDS = "biufcSUmM"
+# What NumPy, zip and JSON raise, between them, for bytes that are no checkpoint. MemoryError is not among them: a good
+# file must not count as damaged because memory is short.
+_UNREADABLE = (
+    *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A state that was saved.
+
+    Attributes:
+        position: how far the run was.
+        arrays: by name.
+        about: what else belongs to it, as JSON keeps it: tuples are lists, and keys are text.
+
+    Example:
+        >>> Checkpoint(500, {"fitness": np.zeros(3)}, {"seed": 1}).position
+        500
+    """
+
+    position: int
+    arrays: dict[str, np.ndarray]
+    about: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run: the last two are kept, and a damaged one is never used.
+
+    A file is a plain `.npz`, and its name holds the first digits of the SHA-256 of its bytes. One process at a time may
+    save to a folder: hold its `RunLock`.
+
+    Args:
+        folder: of the checkpoints; it is made at the first save.
+        warn: called with a sentence on each damaged file; without it, they are Python warnings.
+
+    Example:
+        >>> import tempfile
+        >>> checkpoints = Checkpoints(Path(tempfile.mkdtemp()) / "checkpoints")
+        >>> for position in (100, 200, 300):
+        ...     path = checkpoints.save(position, {"state.fitness": np.arange(3.0)}, {"seed": 1})
+        >>> checkpoints.positions()
+        [300, 200]
+        >>> checkpoints.load().arrays["state.fitness"]
+        array([0., 1., 2.])
+    """
+
+    def __init__(self, folder: Path, warn: Callable[[str], None] | None = None) -> None:
+        self._folder = Path(folder)
+        self._warn = warn if warn is not None else _python_warning
+
+    def save(self, position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Path:
+        """Write a checkpoint, which is then the newest, and keep the one before it.
+
+        Files at this position or beyond are of a course that the run has left, and go.
+
+        Raises:
+            TypeError: if an array or `about` holds Python objects, which can't be kept.
+            OSError: if it can't be written (a full disk, say); the checkpoints that were there still are.
+        """
+        position = whole_number("position", position, least=0, most=10**12 - 1)
+        data = _pack(position, arrays, about)
+        self._make_folder()
+        self._remove_left_overs()
+        checksum = hashlib.sha256(data).hexdigest()[:16]
+        path = self._folder / f"checkpoint-{position:012d}-{checksum}.npz"
+
+        def write(file: BinaryIO) -> None:
+            file.write(data)
+
+        write_whole(path, write)
+        self._remove_old(path, position)
+        return path
+
+    def positions(self) -> list[int]:
+        """Those of all files that look like checkpoints, highest first."""
+        return list(dict.fromkeys(file.position for file in self._files()))
+
+    def load(self, position: int | None = None) -> Checkpoint | None:
+        """The newest good checkpoint, or the one of that position; None if there is none.
+
+        A damaged file is warned of and gets a name that ends in `.damaged`, and the one before it is taken.
+
+        Raises:
+            OSError: if a file is there but can't be read.
+            ValueError: if a file is from a newer version.
+        """
+        found = None
+        damaged = []
+        for file in self._files():
+            if position is not None and file.position != position:
+                continue
+            try:
+                found = _read(file)
+                break
+            except _DamagedError as error:
+                damaged.append((file.path, str(error)))
+        for path, reason in damaged:
+            self._set_aside(path, reason, found, position)
+        return found
+
+    def _files(self) -> list["_File"]:
+        """All files that look like checkpoints, the newest first."""
+        files = []
+        for name in self._names():
+            match = _NAME.fullmatch(name)
+            if not match:
+                continue
+            path = self._folder / name
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # a run that goes on has removed it just now
+                continue
+            if stat.S_ISREG(status.st_mode):
+                files.append(_File(int(match[1]), status.st_mtime_ns, path, match[2]))
+        # The time decides only between two of the same position, which a crash within `save` can leave.
+        return sorted(files, reverse=True)
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _explained(error, "read the checkpoint folder", self._folder) from error
+
+    def _make_folder(self) -> None:
+        if self._folder.is_dir():
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _sync(self._folder.parent)
+        except OSError as error:
+            raise _explained(error, "make the checkpoint folder", self._folder) from error
+
+    def _remove_left_overs(self) -> None:
+        """Remove what killed processes had begun to write; it may be the room that the next file needs."""
+        for name in self._names():
+            if _LEFT_OVER.fullmatch(name):
+                _remove(self._folder / name)
+
+    def _remove_old(self, newest: Path, position: int) -> None:
+        others = [file for file in self._files() if file.path != newest]
+        left = [file.path for file in others if file.position >= position]
+        before = [file.path for file in others if file.position < position]
+        for path in left + before[_KEPT - 1 :]:
+            _remove(path)
+        if left:  # back after a power cut, they would be taken for the newest
+            _sync(self._folder)
+
+    def _set_aside(self, path: Path, reason: str, found: Checkpoint | None, position: int | None) -> None:
+        aside = path.with_name(f"{path.name}.damaged")
+        try:
+            os.replace(path, aside)
+            renamed = f", and is now {aside.name!r}"
+        except OSError:  # a read-only folder, say; the good one can be used all the same
+            renamed = ""
+        if found is not None:
+            instead = f"the one at position {found.position:,} is used instead"
+        else:
+            instead = "there is no good one " + ("before it" if position is None else "at its position")
+        self._warn(f"the checkpoint {str(path)!r} is damaged ({reason}){renamed}; {instead}")
+
+
+class _File(NamedTuple):
+    position: int
+    changed: int
+    path: Path
+    checksum: str
+
+
+class _DamagedError(Exception):
+    """The file is not what was saved under its name."""
+
+
+def _pack(position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> memoryview:
+    """The bytes of a checkpoint's file."""
+    try:
+        text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, "position": position, "about": dict(about)})
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"about must be plain values that JSON can keep: {error}") from None
+    members = {"about": np.array(text)}
+    for name, value in arrays.items():
+        array = np.asarray(value)
+        if array.dtype.kind not in _KINDS:  # savez would pickle an object, and forget what a bfloat16 is
+            raise TypeError(f"arrays[{name!r}] must hold numbers, booleans or text, not {array.dtype}")
+        # Quoted, since a zip cuts names at a zero byte, and with a prefix, since savez has arguments of its own.
+        members[_PREFIX + quote(name, safe="")] = array
+    buffer = io.BytesIO()
+    np.savez(buffer, **members)  # type: ignore[arg-type]
+    return buffer.getbuffer()
+
+
+def _read(file: _File) -> Checkpoint:
+    """Read and check a file."""
+    try:
+        data = file.path.read_bytes()
+    except OSError as error:
+        raise _explained(error, "read the checkpoint", file.path) from error
+    if not data:
+        raise _DamagedError("it is empty")
+    if hashlib.sha256(data).hexdigest()[:16] != file.checksum:
+        raise _DamagedError("its bytes do not match the checksum in its name")
+    try:
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            raise ValueError("it is no .npz file")
+        with np.load(io.BytesIO(data), allow_pickle=False) as members:
+            head = json.loads(str(members["about"]))
+            if head["format"] != FORMAT:
+                raise ValueError(f"it is no checkpoint, but {head['format']!r}")
+            version = whole_number("its format version", head["version"], least=1)
+            if version <= FORMAT_VERSION:
+                return _unpack(file.position, head, members)
+    except _UNREADABLE as error:
+        raise _DamagedError(f"it can't be read as a checkpoint: {error}") from None
+    raise ValueError(
+        f"the checkpoint {str(file.path)!r} has format version {version}, and this taskelites reads up to "
+        f"{FORMAT_VERSION}; upgrade it"
+    )
+
+
+def _unpack(position: int, head: dict[str, Any], members: Any) -> Checkpoint:
+    if head["position"] != position:
+        raise ValueError(f"its position is {head['position']!r}, but {position} in its name")
+    if not isinstance(head["about"], dict):
+        raise ValueError("its about is no mapping")
+    arrays = {}
+    for name in members.files:
+        if not name.startswith(_PREFIX):
+            continue
+        # With the ending, since "x.npy" alone could be the array "x.npy" or the file of "x".
+        array = members[f"{name}.npy"]
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"its member {name!r} is no array")
+        arrays[unquote(name.removeprefix(_PREFIX))] = array
+    return Checkpoint(position, arrays, head["about"])
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _explained(error, "remove the old file", path) from error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(error: OSError, action: str, path: Path) -> OSError:
+    return OSError(
+        error.errno, f"could not {action} {str(path)!r}: {error.strerror or error}; check the disk and the permissions"
+    )
+
+
+def _python_warning(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=4)

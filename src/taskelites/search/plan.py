@@ -1,0 +1,83 @@
+"""What a run is of, written down at its start, so that it goes on only as what it was."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from taskelites.runs.identity import code_of, same_code, text_of
+from taskelites.search.record import about_problem, about_settings
+from taskelites.search.statement import Job
+from taskelites.tasks import Tasks
+
+# What may differ: the budget may be raised, and what else may, is said.
+_MAY_DIFFER = ("evaluations", "versions", "code")
+
+
+def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
+    """A job as plain values."""
+    tasks = job.problem.tasks
+    objects = text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None
+    return {
+        **about_problem(job),
+        "scale": getattr(tasks, "scale", None),
+        "objects": objects,
+        "algorithm": about_settings(job.settings),
+        "batch_size": job.batch_size,
+        "seed": seeds[0],
+        "replicates": len(seeds) if several else None,
+        "initial": None if job.initial is None else _digest(job.initial.solutions, job.initial.niches),
+        "target": None if job.target is None else [_digest(job.target), job.share],
+        "mode": job.manner.mode,
+        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
+        "code": code_of(job.fitness),
+    }
+
+
+def check_plan(before: dict[str, Any], now: dict[str, Any], path: Path) -> list[str]:
+    """Raise if a run would go on as something else; returns what should be said.
+
+    Raises:
+        ValueError: that says what differs.
+    """
+    for name, value in now.items():
+        kept = before.get(name)
+        if name not in _MAY_DIFFER and not _equal(kept, value):
+            hint = ""
+            if name == "bits":
+                hint = f" (JAX_ENABLE_X64={int(kept == 64)} in the environment makes it so)"
+            raise ValueError(
+                f"{str(path)!r} holds a run with {name} {_short(kept)}, and this one has {_short(value)}{hint}; "
+                "make them agree, or name a new folder"
+            )
+    said = []
+    if not same_code(before.get("code"), now["code"]):
+        said.append(
+            f"the code of the fitness is not what it was when the run in {str(path)!r} began: what it finds from now "
+            "on is another function's"
+        )
+    changed = [
+        f"{name} {old} then, {now['versions'].get(name)} now"
+        for name, old in before.get("versions", {}).items()
+        if now["versions"].get(name) != old
+    ]
+    if changed:
+        said.append(f"the run goes on with other versions ({'; '.join(changed)}), which may round differently")
+    return said
+
+
+def _digest(*arrays: np.ndarray | None) -> str:
+    parts = [b"none" if array is None else np.ascontiguousarray(array).tobytes() for array in arrays]
+    return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
+
+
+def _equal(before: Any, now: Any) -> bool:
+    return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
