@@ -1,6 +1,8 @@
 """A module imports only from rooms above its own; a look downwards is made inside the call that needs it."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,17 @@ def test_functions_are_short(path):
             body = node.body[1:] if ast.get_docstring(node) else node.body
             lines = node.end_lineno - body[0].lineno + 1 if body else 0
             assert lines <= 60, f"{node.name} has {lines} lines"
+
+
+def test_the_package_finds_each_of_its_names():
+    for name in taskelites.__all__:
+        assert getattr(taskelites, name) is not None
+    assert set(taskelites._ROOM_OF) | set(taskelites._MODULES) == set(taskelites.__all__)
+    assert set(taskelites.__all__) <= set(dir(taskelites))
+    with pytest.raises(AttributeError, match="has no attribute 'sovle'"):
+        _ = taskelites.sovle
+
+
+def test_a_module_that_states_a_domain_does_not_bring_jax_along():
+    code = "import sys, taskelites as te; te.Domain, te.tasks.grid((3,), [0], [1]); sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

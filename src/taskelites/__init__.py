@@ -7,18 +7,22 @@
 <Result: ... of 200 tasks solved, mean fitness -..., 1,000 evaluations>
 """
 
-from taskelites import callbacks, show, tasks
-from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
-from taskelites.domains import domain
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
-from taskelites.evaluation import RayExecutor
-from taskelites.experiments import Comparison, compare
-from taskelites.problem import Domain, Problem
-from taskelites.result import Result, load
-from taskelites.runs import read_failures as failures
-from taskelites.search import Optimizer, Target, solve
-from taskelites.tasks import Box, Tasks
-from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taskelites import callbacks, show, tasks
+    from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
+    from taskelites.domains import domain
+    from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
+    from taskelites.evaluation import RayExecutor
+    from taskelites.experiments import Comparison, compare
+    from taskelites.problem import Domain, Problem
+    from taskelites.result import Result, load
+    from taskelites.runs import failures
+    from taskelites.search import Optimizer, Target, solve
+    from taskelites.tasks import Box, Tasks
+    from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
 
 __version__ = "0.1.0"
 
@@ -55,3 +59,35 @@ __all__ = [
     "solve",
     "tasks",
 ]
+
+# Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
+# `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
+_ROOMS = {
+    "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "RandomSampling"),
+    "domains": ("domain",),
+    "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
+    "evaluation": ("RayExecutor",),
+    "experiments": ("Comparison", "compare"),
+    "problem": ("Domain", "Problem"),
+    "result": ("Result", "load"),
+    "runs": ("failures",),
+    "search": ("Optimizer", "Target", "solve"),
+    "tasks": ("Box", "Tasks"),
+    "variation": ("SBX", "Gaussian", "IsoLine", "Polynomial"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULES = ("callbacks", "show", "tasks")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

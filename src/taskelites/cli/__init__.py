@@ -189,6 +189,7 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--add", action="store_true", help="put these algorithms into the comparison that --out holds, on its terms"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_manner(parser, modes=False)
 
 
 def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:

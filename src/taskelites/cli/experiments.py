@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from taskelites.cli.running import manner_of
 from taskelites.cli.typed import (
     algorithm_maker,
     labelled,
@@ -48,7 +49,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.add and not options.out:
         raise ValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
     evaluations = 1_000_000 if options.evaluations is None and not options.add else options.evaluations
-    with _folder(options.out, f"compare-{file_name(domain.name)}") as folder:
+    with _folder(options.out, f"compare-{file_name(domain.name)}") as folder, manner_of(options) as manner:
         found = run_comparison(
             domain,
             algorithms=algorithms,
@@ -59,6 +60,7 @@ def compare(options: argparse.Namespace) -> int:
             out=folder,
             add=options.add,
             progress=not options.quiet,
+            **manner,
         )
     print(found.summary(shutil.get_terminal_size((120, 24)).columns))
     print(f"\nsaved in {folder}: figure, tables, tests, runs")

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from taskelites.tasks import Tasks
 _MANNER = ("workers", "on_error", "retries", "timeout", "mode")
 
 
-def add_manner(parser: argparse.ArgumentParser) -> None:
+def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True) -> None:
     """The options that say how a Python fitness is evaluated, and kept."""
     group = parser.add_argument_group("evaluation, for Python functions")
     group.add_argument(
@@ -48,7 +47,10 @@ def add_manner(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--retries", type=number, metavar="N", help="tries more, for --on-error retry (default: 2)")
     group.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the process of a longer evaluation")
-    group.add_argument("--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)")
+    if modes:
+        group.add_argument(
+            "--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)"
+        )
 
 
 def _workers(text: str) -> int | str:
@@ -71,9 +73,8 @@ def run(options: argparse.Namespace) -> int:
     seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
     print(f"{domain.name}: {size}{budget}, {seeds}", flush=True)
     begin = time.monotonic()
-    manner = {name: value for name in _MANNER if (value := getattr(options, name)) is not None}
     try:
-        with _executor(options.ray) as executor:
+        with manner_of(options) as manner:
             results: Any = solve(
                 domain,
                 evaluations=evaluations,
@@ -85,7 +86,6 @@ def run(options: argparse.Namespace) -> int:
                 resume=resumed,
                 checkpoint_every=options.checkpoint_every,
                 progress=not options.quiet,
-                executor=executor,
                 origin={"command": options.arguments, "folder": os.getcwd()},
                 **manner,
             )
@@ -106,12 +106,14 @@ def _problem(options: argparse.Namespace) -> tuple[Any, Domain]:
 
 
 @contextlib.contextmanager
-def _executor(address: str | None) -> Iterator[Executor | None]:
-    if address is None:
-        yield None
+def manner_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """How to evaluate, as `te.solve` takes it; Ray is joined for as long."""
+    given = {name: value for name in _MANNER if (value := getattr(options, name, None)) is not None}
+    if options.ray is None:
+        yield given
         return
-    with RayExecutor(address) as executor:
-        yield executor
+    with RayExecutor(options.ray) as executor:
+        yield given | {"executor": executor}
 
 
 def resume(options: argparse.Namespace) -> int:

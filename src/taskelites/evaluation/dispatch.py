@@ -142,7 +142,8 @@ class Dispatcher:
         """What is settled by now; if nothing is finished, wait for so many seconds at most."""
         begin = time.perf_counter()
         finished = self.engine.collect(wait)
-        self.waited += time.perf_counter() - begin
+        if self.evaluated:  # what comes before the first answer is start-up
+            self.waited += time.perf_counter() - begin
         self._unanswered -= len(finished)
         settled = [self._settle(*each) for each in finished]
         return [each for each in settled if each is not None]
@@ -168,7 +169,9 @@ class Dispatcher:
             return 1
         each = max(self.seconds / self.evaluated, 1e-9)
         fair = left if self.engine.slots == 1 else -(-left // (2 * self.engine.slots))
-        return max(1, min(int(_CHUNK_SECONDS / each), fair, _MOST_ROWS))
+        # Where workers die often, a chunk should rather survive than not.
+        surviving = self.evaluated // (2 * self.lost) if self.lost else _MOST_ROWS
+        return max(1, min(int(_CHUNK_SECONDS / each), fair, surviving, _MOST_ROWS))
 
     def _settle(self, work: Work, answer: Answer | Lost) -> Outcomes | None:
         """What is final of a chunk; the rest of it is on its way again."""
@@ -199,10 +202,12 @@ class Dispatcher:
             self._again(work, range(len(work)))
             return None
         others = [i for i in range(len(work)) if i != lost.row]
-        if others:
-            self.repeated += len(others)
-            self.send(work.part(others))
-        culprit = work.part([lost.row], deaths=work.deaths + 1)
+        self.repeated += len(others)
+        while others:
+            size = len(others) if self.chunk is not None else self.size(len(others))
+            self.send(work.part(others[:size]))
+            others = others[size:]
+        culprit = work.part([lost.row], deaths=work.deaths + (lost.kind == "died"))
         # Workers are also killed by others: by whoever wants the memory, say. So no evaluation is blamed at once.
         if lost.kind == "died" and culprit.deaths == 1:
             self.retried += 1
@@ -228,7 +233,8 @@ class Dispatcher:
             if not len(kept):
                 return None
             return Outcomes(work.rows[kept], fitness[kept], None if behaviour is None else behaviour[kept])
-        tries = 1 + work.retries + work.deaths
+        again = work.deaths - 1 if any(each.kind == "died" for each in failures.values()) else work.deaths
+        tries = 1 + work.retries + again
         failures = {i: Failure(each.kind, each.message, each.trace, tries) for i, each in failures.items()}
         values = fitness.copy()
         values[list(failures)] = np.nan

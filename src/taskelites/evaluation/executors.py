@@ -12,6 +12,9 @@ from taskelites.errors import FitnessError
 from taskelites.evaluation.calling import SETUP, Caller, Remote
 from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, setup_error
 
+# Dask's scheduler pickles anew what it received: by its module's name, it would bring the library along.
+Remote.__module__ = "__main__"
+
 
 class Payload:
     """A fitness in a form that any executor can send; where it arrives, it is made ready once a process and thread.
@@ -21,16 +24,26 @@ class Payload:
     Args:
         caller: the fitness.
         timeout: after so many seconds the process that evaluates ends itself; None for never.
+
+    Attributes:
+        ends_itself: whether its process may do so; to run it once more would only take as long again.
+        problem: why it can't be sent, once that was tried.
     """
 
     def __init__(self, caller: Caller, timeout: float | None = None) -> None:
+        self.ends_itself = timeout is not None
+        self.problem: Exception | None = None
         self._caller = caller
         self._remote = Remote(f"{id(self)}-{time.time_ns()}", caller, timeout)
         self._blob: bytes | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._blob is None:
-            self._remote.caller = cloudpickle.dumps(self._caller)
+            try:
+                self._remote.caller = cloudpickle.dumps(self._caller)
+            except Exception as problem:
+                self.problem = problem
+                raise
             self._blob = cloudpickle.dumps(self._remote)
         return cloudpickle.loads, (self._blob,)
 
@@ -76,7 +89,7 @@ class Futures:
         try:
             future = self._executor.submit(self._payload, chunk)
         except Exception as problem:  # a pool that is broken or shut down, or can't pickle the fitness
-            raise _unusable(problem) from problem
+            raise self._unusable(problem) from problem
         self._work[future] = (work, time.monotonic())
         future.add_done_callback(self._done.put)
 
@@ -98,12 +111,14 @@ class Futures:
         work, since = self._work.pop(future)
         try:
             answer = as_answer(future.result())
-        except BrokenExecutor as problem:
-            raise _unusable(problem) from problem
-        except (Exception, CancelledError) as problem:  # noqa: BLE001 - the fitness's own errors are in the answer
+        # Nobody here cancels what is still awaited: a pool was shut down, or Dask lost its scheduler.
+        except (BrokenExecutor, CancelledError) as problem:
+            raise self._unusable(problem) from problem
+        except Exception as problem:
+            if self._payload.problem is not None:
+                raise self._unusable(problem) from problem
             late = self._timeout is not None and time.monotonic() - since >= self._timeout * len(work)
-            text = str(problem).strip().split("\n", 1)[0]
-            how = f"its process was lost ({type(problem).__name__}{': ' + text if text else ''})"
+            how = f"no answer came from its process ({_in_short(problem)})"
             if late:
                 how = f"an evaluation took more than {self._timeout:g} s, and its process ended itself"
             return work, Lost("timeout" if late else "died", 0 if len(work) == 1 else None, how)
@@ -111,6 +126,17 @@ class Futures:
             if trouble.kind == SETUP:
                 raise setup_error(f"a worker could not be set up: {trouble.message}", trouble.trace)
         return work, answer
+
+    def _unusable(self, problem: BaseException) -> FitnessError:
+        if self._payload.problem is not None:
+            return FitnessError(
+                f"fitness can't be sent to executor: {_in_short(self._payload.problem)}; give it (or setup=) as "
+                "something that pickles, and make what does not inside setup"
+            )
+        return FitnessError(
+            f"executor can't go on: {_in_short(problem)}; a standard pool does not survive the death of a process "
+            "(workers=N and te.RayExecutor do)"
+        )
 
     def drop(self) -> None:
         """Cancel what has not begun, and forget the rest."""
@@ -123,12 +149,10 @@ class Futures:
         self.drop()
 
 
-def _unusable(problem: BaseException) -> FitnessError:
+def _in_short(problem: BaseException) -> str:
+    problem = getattr(problem, "cause", None) or problem  # Ray wraps what was raised elsewhere
     text = str(problem).strip().split("\n", 1)[0]
-    return FitnessError(
-        f"executor can't go on: {type(problem).__name__}: {text}; a standard pool does not survive the death of a "
-        "process (workers=N does), and what it is sent must pickle"
-    )
+    return type(problem).__name__ + (f": {text}" if text else "")
 
 
 def slots_of(executor: Any) -> int:

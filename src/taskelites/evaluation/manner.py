@@ -36,7 +36,7 @@ class Manner:
         mode: "sync", which is repeatable, or "async", in which nobody waits for the slowest of a batch.
 
     Example:
-        >>> Manner(workers=4, on_error="retry").retries
+        >>> Manner(workers=4, on_error="retry").tries_more
         2
     """
 
@@ -69,11 +69,10 @@ class Manner:
 
     def _check_retries(self) -> None:
         if self.retries is None:
-            object.__setattr__(self, "retries", DEFAULT_RETRIES if self.on_error == "retry" else 0)
-        elif self.on_error != "retry":
-            raise ValueError(f"retries={self.retries!r} needs on_error='retry', not {self.on_error!r}")
-        else:
-            object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
+            return
+        object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
+        if self.on_error != "retry":
+            raise ValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
 
     def _check_timeout(self) -> None:
         if self.timeout is None:
@@ -103,6 +102,11 @@ class Manner:
             )
 
     @property
+    def tries_more(self) -> int:
+        """How often a failed evaluation is tried again."""
+        return (self.retries or DEFAULT_RETRIES) if self.on_error == "retry" else 0
+
+    @property
     def parallel(self) -> bool:
         """Whether anything but this process evaluates, or may."""
         return self.workers is not None or self.executor is not None
@@ -112,7 +116,7 @@ class Manner:
         told = {
             "workers": self.workers,
             "executor": None if self.executor is None else type(self.executor).__name__,
-            "retries": self.retries or None,
+            "retries": self.tries_more or None,
             "timeout": self.timeout,
             "mode": None if self.mode == "sync" else self.mode,
         }
@@ -137,7 +141,7 @@ class Manner:
             note: told in a sentence what happens.
         """
         engine = self._engine(caller, left, halt, note)
-        return Dispatcher(engine, chunk=self.chunk(caller.call, batch_size), retries=self.retries or 0, note=note)
+        return Dispatcher(engine, chunk=self.chunk(caller.call, batch_size), retries=self.tries_more, note=note)
 
     def chunk(self, call: str, batch_size: int) -> int | None:
         """Rows of a chunk; None where they may follow the clock.

@@ -16,8 +16,10 @@ class RayExecutor(Executor):
     Args:
         address: "auto" for the cluster that this machine is part of, "host:port" or "ray://host:port" of another one,
             None for a new one on this machine alone. If Ray is running in this process already, that is used.
-        max_retries: how often Ray starts a task again that was lost with its process or node.
-        options: for each task, as `ray.remote` takes them, such as `num_cpus=2`, `resources=...` or `runtime_env=...`.
+        max_retries: how often Ray starts a task again that was lost with its process or node; never, where there is a
+            timeout.
+        options: for each task, as `ray.remote` takes them, such as `num_cpus=2` or `resources=...`. With
+            `runtime_env={"working_dir": "."}` the nodes get this folder, and find your modules in it.
 
     Raises:
         ImportError: if Ray is not installed.
@@ -34,24 +36,30 @@ class RayExecutor(Executor):
             raise ImportError("RayExecutor needs Ray: pip install 'taskelites[ray]'") from None
         self._ray: Any = ray
         self._started = not ray.is_initialized()
-        if self._started:
-            _connect(ray, address)
         self._options = {"num_cpus": 1} | options
+        if self._started:  # only as a whole, and not for each task, Ray sends folders
+            _connect(ray, address, self._options.pop("runtime_env", None))
         self._options["max_retries"] = whole_number("max_retries", max_retries, least=-1)
         self._call = ray.remote(**self._options)(_call)
+        self._call_once = self._call.options(max_retries=0)
         self._functions: dict[int, tuple[Any, Any]] = {}
 
     @property
     def slots(self) -> int:
         """How many tasks the cluster can run at the same time, as it is now."""
+        if not self._ray.is_initialized():
+            return 1
         each = float(self._options.get("num_cpus") or 1)
         return max(1, int(self._ray.cluster_resources().get("CPU", 1) / each))
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` on the cluster."""
+        if not self._ray.is_initialized():  # by itself, Ray would start a new cluster here
+            raise RuntimeError("Ray was shut down")
         if id(fn) not in self._functions:  # once into the object store, not along with every task
             self._functions[id(fn)] = (fn, self._ray.put(fn))
-        reference = self._call.remote(self._functions[id(fn)][1], args, kwargs)
+        call = self._call_once if getattr(fn, "ends_itself", False) else self._call
+        reference = call.remote(self._functions[id(fn)][1], args, kwargs)
         future: Future[Any] = reference.future()
         # Ray's futures can't be cancelled, its tasks can.
         future.cancel = lambda: self._cancel(reference)  # type: ignore[method-assign]
@@ -76,9 +84,9 @@ def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 _call.__module__ = "__main__"
 
 
-def _connect(ray: Any, address: str | None) -> None:
+def _connect(ray: Any, address: str | None, runtime_env: Any) -> None:
     try:
-        ray.init(address=address, logging_level=logging.WARNING, log_to_driver=True)
+        ray.init(address=address, runtime_env=runtime_env, logging_level=logging.WARNING, log_to_driver=True)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         text = str(problem).strip().split("\n", 1)[0]
         raise ConnectionError(

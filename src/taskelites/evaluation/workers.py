@@ -1,6 +1,7 @@
 """Local worker processes: fresh interpreters, never forks, each replaced when it dies and killed when it hangs."""
 
 import contextlib
+import math
 import mmap
 import multiprocessing
 import os
@@ -132,8 +133,9 @@ class Workers:
                 "something that pickles, and make what does not inside setup"
             ) from problem
         self._waiting: deque[Work] = deque()
-        self._tickets = 0
+        self._tickets = 1  # a worker that has not begun yet shows 0
         self._deaths = 0
+        self._buried = 0
         self._seconds = 1.0  # that a chunk takes, of late
         self._workers = [_Worker(self._payload) for _ in range(number)]
 
@@ -233,10 +235,12 @@ class Workers:
             at = 0 if len(work) == 1 else None if self._whole else row
             lost.append((work, Lost(kind, at, how)))
             self._waiting.extendleft(other for _, other in reversed(each.sent))
-        self._note(f"{how}; a new one takes its place")
+        self._buried += 1
+        if self._buried <= 3 or 10 ** round(math.log10(self._buried)) == self._buried:  # not a line for each of a day's
+            self._note(f"{how}; a new one takes its place ({self._buried:,} so far)")
         if kind == "died":
-            self._deaths += 1
-            limit = 5 + 3 * self.slots
+            self._deaths = 1 if row else self._deaths + 1  # rows before this one were evaluated
+            limit = 10 + 3 * self.slots
             if self._deaths > limit:
                 raise FitnessError(
                     f"workers do nothing but die: {self._deaths} of them one after another, without an evaluation in "

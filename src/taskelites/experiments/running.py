@@ -5,7 +5,7 @@ import json
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from taskelites.algorithms import as_algorithm
 from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
-from taskelites.evaluation import TracedFitness
+from taskelites.evaluation import Manner, TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.result import Result, load
 from taskelites.runs import Progress, write_run
@@ -42,6 +42,12 @@ def compare(
     replicates: int | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
+    workers: int | str | None = None,
+    executor: Any = None,
+    on_error: str = "skip",
+    retries: int | None = None,
+    timeout: float | None = None,
+    setup: Callable[[], Any] | None = None,
     out: Any = None,
     add: bool = False,
     progress: bool | None = None,
@@ -61,6 +67,12 @@ def compare(
             already keeps them.
         batch_size: 64 by default.
         seed: 0 by default.
+        workers: as for `te.solve`.
+        executor: as for `te.solve`.
+        on_error: as for `te.solve`.
+        retries: as for `te.solve`.
+        timeout: as for `te.solve`.
+        setup: as for `te.solve`.
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
             that are missing are made, so an interrupted one goes on.
         add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size and seed are then
@@ -90,8 +102,11 @@ def compare(
     first = as_seed(before.get("seed", 0) if seed is None else seed)
     number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
     number = whole_number("replicates", number, least=1)
+    manner = Manner(
+        workers=workers, executor=executor, on_error=on_error, retries=retries, timeout=timeout, setup=setup
+    )
     jobs = {
-        label: make_job(fitness, tasks, bounds, dim, call, settings, size, budget, None, None)
+        label: make_job(fitness, tasks, bounds, dim, call, settings, size, budget, None, None, manner)
         for label, settings in labelled.items()
     }
     settings = _settings(jobs, first, number)

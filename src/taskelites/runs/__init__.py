@@ -1,7 +1,7 @@
 """A run as a person meets it: its folder on disk, its progress, its failures, its end by Ctrl-C."""
 
 from taskelites.runs.checkpoint import Checkpoint, Checkpoints
-from taskelites.runs.failures import FailedEvaluation, FailureLog, read_failure, read_failures
+from taskelites.runs.failing import FailedEvaluation, FailureLog, failures, read_failure
 from taskelites.runs.folder import RunFolder, read_plan, write_run
 from taskelites.runs.interruption import Interruption
 from taskelites.runs.keeping import Every, Keeper, Snapshot
@@ -20,8 +20,8 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "Snapshot",
+    "failures",
     "read_failure",
-    "read_failures",
     "read_plan",
     "write_run",
 ]

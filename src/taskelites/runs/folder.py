@@ -7,6 +7,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
@@ -22,7 +23,7 @@ from taskelites.storage import write_text
 FORMAT = "taskelites-run"
 FORMAT_VERSION = 1
 # What a run that was killed at its very start may leave behind.
-_TRACES = (".lock", "run.log")
+_TRACES = re.compile(r"\.lock|run\.log|\..*\.part")
 
 
 class RunFolder:
@@ -166,7 +167,7 @@ def read_plan(path: Path) -> dict[str, Any] | None:
 
 
 def _holds_anything(path: Path) -> bool:
-    return path.is_dir() and any(entry.name not in _TRACES for entry in path.iterdir())
+    return path.is_dir() and not all(_TRACES.fullmatch(entry.name) for entry in path.iterdir())
 
 
 def _appended(path: Path) -> Any:

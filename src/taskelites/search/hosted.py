@@ -10,7 +10,7 @@ from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation import Caller, Dispatcher, Outcomes
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, FailureLog, Interruption, Keeper, Snapshot
-from taskelites.runs.failures import place
+from taskelites.runs.failing import place
 from taskelites.search.optimizer import Optimizer
 from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
 from taskelites.search.statement import Job

@@ -80,4 +80,4 @@ def _equal(before: Any, now: Any) -> bool:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return text if len(text) <= 400 else f"{text[:400]}..."

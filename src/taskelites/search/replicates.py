@@ -122,13 +122,13 @@ def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: boo
     plan = plan_of(job, seeds, several=several)
     try:
         if folder.known is None:
-            folder.write_settings(plan)
             folder.log(f"begins: {job.evaluations:,} evaluations, {job.settings.name} on {job.label}")
         else:
             for warning in check_plan(folder.known["plan"], plan, folder.path):
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
         folder.write_plan({"origin": origin if folder.known is None else folder.known.get("origin"), "plan": plan})
+        folder.write_settings(plan)
     except BaseException:
         lock.release()
         raise

@@ -165,7 +165,7 @@ class FailedEvaluation:
     traceback: str
 
 
-def read_failures(run: Any) -> list[FailedEvaluation]:
+def failures(run: Any) -> list[FailedEvaluation]:
     """The failed evaluations that a run kept: the first hundred of each kind.
 
     Args:
@@ -195,7 +195,7 @@ def read_failures(run: Any) -> list[FailedEvaluation]:
 
 def read_failure(run: Any, number: int) -> FailedEvaluation:
     """One of them, by its id."""
-    found = read_failures(run)
+    found = failures(run)
     wanted = whole_number("ID", number, least=1)
     for failure in found:
         if failure.id == wanted:

@@ -1,0 +1,539 @@
+"""Runs that survive: whatever stops them, they go on, and find what they would have found without."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from conftest import sphere, sphere_each
+
+import taskelites as te
+from taskelites.cli import main
+from taskelites.runs import RunFolder
+
+TASKS = np.linspace(0, 1, 60)[:, None]
+FUNCTIONS = {"each": sphere_each, "batch": sphere}
+ALGORITHMS = ["mt-map-elites", "map-elites-random", "map-elites-all", "cma-es", "random"]
+
+
+class Traced:
+    """A JAX fitness that is a value, so that all runs of these tests share their programs."""
+
+    def __call__(self, solution, task):
+        return -abs(solution - task[0]).sum()
+
+    def __eq__(self, other):
+        return isinstance(other, Traced)
+
+    def __hash__(self):
+        return 7
+
+
+FUNCTIONS["jax"] = Traced()
+
+
+def run(call="batch", evaluations=1500, **options):
+    settings = {"bounds": (0, 1), "dim": 2, "call": call, "seed": 3, "batch_size": 16} | options
+    return te.solve(FUNCTIONS[call], TASKS, evaluations=evaluations, **settings)
+
+
+def assert_same(one, other):
+    for name in ("solutions", "fitness", "task_evaluations", "last_improved"):
+        assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True), name
+    assert (one.evaluations, one.failed, one.failures) == (other.evaluations, other.failed, other.failures)
+    assert list(one.history) == list(other.history)
+    for name in one.history.keys() - {"seconds"}:
+        assert np.array_equal(one.history[name], other.history[name], equal_nan=True), name
+
+
+class StopAt:
+    """A callback that presses Ctrl-C once so many evaluations were told."""
+
+    def __init__(self, evaluations):
+        self.evaluations = evaluations
+
+    def __call__(self, row):
+        if row["evaluations"] >= self.evaluations:
+            signal.raise_signal(signal.SIGINT)
+            self.evaluations = float("inf")
+
+
+def interrupted(out, at, **options):
+    with pytest.raises(te.Interrupted):
+        run(out=out, callback=StopAt(at), **options)
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_going_on_gives_the_same_bits(algorithm, call, tmp_path):
+    interrupted(tmp_path / "run", 500, algorithm=algorithm, call=call)
+    kept = te.load(tmp_path / "run")
+    assert 500 <= kept.evaluations < 1500
+    resumed = run(algorithm=algorithm, call=call, out=tmp_path / "run", resume=True)
+    assert_same(resumed, run(algorithm=algorithm, call=call))
+    assert_same(te.load(tmp_path / "run"), resumed)
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert [int(row.split(",")[0]) for row in rows[1:]] == resumed.history["evaluations"].tolist()
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+@pytest.mark.parametrize("algorithm", ["mt-map-elites", "map-elites-all", "cma-es"])
+def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_path):
+    run(algorithm=algorithm, call=call, evaluations=777, out=tmp_path / "run")
+    resumed = run(algorithm=algorithm, call=call, evaluations=1501, out=tmp_path / "run", resume=True)
+    straight = run(algorithm=algorithm, call=call, evaluations=1501)
+    assert resumed.evaluations == 1501
+    assert np.array_equal(resumed.solutions, straight.solutions, equal_nan=True)
+    assert np.array_equal(resumed.last_improved, straight.last_improved)
+    with pytest.raises(ValueError, match=r"evaluations is 900, but the run in .* has told 1,501 already"):
+        run(algorithm=algorithm, call=call, evaluations=900, out=tmp_path / "run", resume=True)
+
+
+def test_a_budget_that_ends_among_the_known_solutions_can_be_raised(tmp_path):
+    known = np.random.default_rng(0).random((100, 2))
+    for call in FUNCTIONS:
+        out = tmp_path / call
+        run(call=call, initial=known, evaluations=40, out=out)
+        resumed = run(call=call, initial=known, evaluations=700, out=out, resume=True)
+        straight = run(call=call, initial=known, evaluations=700)
+        assert np.array_equal(resumed.solutions, straight.solutions, equal_nan=True)
+
+
+@pytest.mark.parametrize("call", ["batch", "jax"])
+def test_replicates_go_on_each_where_it_was(call, tmp_path):
+    class StopSecond(StopAt):
+        def __call__(self, row):
+            if row["replicate"] == 1:
+                super().__call__(row)
+
+    with pytest.raises(te.Interrupted):
+        run(call=call, replicates=3, out=tmp_path / "run", callback=StopSecond(500))
+    before = (tmp_path / "run" / "replicate-0" / "result.npz").stat().st_mtime_ns
+    resumed = run(call=call, replicates=3, out=tmp_path / "run", resume=True)
+    for one, other in zip(resumed, run(call=call, replicates=3), strict=True):
+        assert_same(one, other)
+    assert (tmp_path / "run" / "replicate-0" / "result.npz").stat().st_mtime_ns == before
+    raised = run(call=call, replicates=3, evaluations=1600, out=tmp_path / "run", resume=True)
+    straight = run(call=call, replicates=3, evaluations=1600)
+    for one, other in zip(raised, straight, strict=True):
+        assert np.array_equal(one.solutions, other.solutions, equal_nan=True)
+
+
+def test_replicates_side_by_side_go_on_from_the_last_checkpoint_that_all_have(tmp_path, monkeypatch):
+    """As on an accelerator; a power cut came between the checkpoints of two of them."""
+    straight = run(call="jax", replicates=3)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    options = {"call": "jax", "replicates": 3, "out": tmp_path / "run"}
+    with pytest.raises(te.Interrupted):
+        run(callback=StopAt(500), checkpoint_every=100, **options)
+    newest = sorted((tmp_path / "run" / "replicate-2" / "checkpoints").iterdir())[-1]
+    newest.unlink()
+    for one, other in zip(run(resume=True, **options), straight, strict=True):
+        assert_same(one, other)
+
+
+def test_a_target_is_looked_at_where_an_uninterrupted_run_looks(tmp_path):
+    for call in FUNCTIONS:
+        straight = run(call=call, target=-0.3, evaluations=20_000)
+        assert 400 < straight.evaluations < 20_000
+        out = tmp_path / call
+        interrupted(out, 300, call=call, target=-0.3, evaluations=20_000)
+        assert_same(run(call=call, target=-0.3, evaluations=20_000, out=out, resume=True), straight)
+        assert_same(run(call=call, target=-0.3, evaluations=20_000, out=out, resume=True), straight)
+
+
+def test_failures_are_counted_once_however_often_a_run_stops(tmp_path):
+    def picky(solution, task):
+        if solution[0] > 0.8:
+            raise ValueError("too large")
+        return float("nan") if solution[1] > 0.9 else sphere_each(solution, task)
+
+    problem = {"bounds": (0, 1), "dim": 2, "evaluations": 600, "batch_size": 16}
+    with warnings.catch_warnings(action="ignore"):
+        straight = te.solve(picky, TASKS, out=tmp_path / "straight", **problem)
+        for at in (100, 200, 350):
+            with pytest.raises(te.Interrupted):
+                te.solve(picky, TASKS, out=tmp_path / "run", resume=True, callback=StopAt(at), **problem)
+        resumed = te.solve(picky, TASKS, out=tmp_path / "run", resume=True, **problem)
+    assert_same(resumed, straight)
+    one, other = ((tmp_path / name / "failures.jsonl").read_text() for name in ("run", "straight"))
+    assert one == other
+
+
+def test_workers_may_be_others_when_a_run_goes_on(tmp_path):
+    straight = run(call="each", evaluations=600)
+    out = tmp_path / "run"
+    interrupted(out, 200, call="each", evaluations=600, workers=2)
+    interrupted(out, 400, call="each", evaluations=600, workers=1, resume=True)
+    assert_same(run(call="each", evaluations=600, out=out, resume=True), straight)
+
+
+def test_async_runs_go_on_with_what_was_on_its_way(tmp_path):
+    out = tmp_path / "run"
+    options = {"call": "each", "evaluations": 600, "workers": 2, "mode": "async"}
+    interrupted(out, 200, **options)
+    kept = te.load(out)
+    assert 200 <= kept.evaluations < 600
+    resumed = run(out=out, resume=True, **options)
+    assert resumed.evaluations == resumed.task_evaluations.sum() == 600
+    assert (np.nan_to_num(resumed.fitness, nan=-9) >= np.nan_to_num(kept.fitness, nan=-9)).all()
+    with pytest.raises(ValueError, match="holds a run with mode 'async', and this one has 'sync'"):
+        run(out=out, resume=True, call="each", evaluations=600)
+
+
+# Between any two writes.
+
+
+@pytest.mark.parametrize("call", ["batch", "jax"])
+def test_a_power_cut_between_any_two_writes_loses_nothing(call, tmp_path, monkeypatch):
+    """The folder is copied whenever something is about to be synced or renamed, which is what a cut would leave."""
+    straight = run(call=call, evaluations=800)
+    out, copies = tmp_path / "run", []
+
+    def copying(function):
+        def copied(*arguments):
+            if out.is_dir():
+                copies.append(tmp_path / f"copy-{len(copies)}")
+                shutil.copytree(out, copies[-1], ignore=shutil.ignore_patterns(".lock"))
+            return function(*arguments)
+
+        return copied
+
+    with monkeypatch.context() as patch:
+        for name in ("fsync", "replace", "unlink"):
+            patch.setattr(os, name, copying(getattr(os, name)))
+        run(call=call, evaluations=800, out=out, checkpoint_every=64)
+    assert len(copies) > 50
+    for copy in [*copies[:8], *copies[8:-8:5], *copies[-8:]]:
+        assert_same(run(call=call, evaluations=800, out=copy, resume=True), straight)
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_word(tmp_path):
+    out = tmp_path / "run"
+    interrupted(out, 900, checkpoint_every=100)
+    files = sorted((out / "checkpoints").iterdir())
+    assert len(files) == 2
+    data = bytearray(files[-1].read_bytes())
+    data[len(data) // 2] ^= 1
+    files[-1].write_bytes(data)
+    assert_same(run(out=out, resume=True), run())
+    assert "is damaged (its bytes do not match the checksum in its name)" in (out / "run.log").read_text()
+
+
+def test_without_any_good_checkpoint_it_begins_again(tmp_path):
+    out = tmp_path / "run"
+    interrupted(out, 900, checkpoint_every=100)
+    for file in (out / "checkpoints").iterdir():
+        file.write_bytes(b"")
+    assert_same(run(out=out, resume=True), run())
+
+
+def test_a_result_that_is_damaged_is_made_again(tmp_path):
+    out = tmp_path / "run"
+    run(out=out)
+    (out / "result.npz").write_bytes(b"nothing")
+    assert_same(run(out=out, resume=True), run())
+
+
+# A full disk.
+
+
+def test_a_full_disk_stops_the_run_with_its_last_checkpoint_intact(tmp_path, monkeypatch):
+    out, written = tmp_path / "run", []
+    sync = os.fsync
+
+    def full(descriptor):
+        written.append(descriptor)
+        if len(written) > 30:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(
+            OSError, match=r"No space left on device.*the last checkpoint, at [\d,]+ evaluations, is intact in"
+        ):
+            run(out=out, checkpoint_every=64)
+    assert_same(run(out=out, resume=True), run())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", place], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small file system")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_fills_up_loses_nothing(small_disk, tmp_path):
+    out = small_disk / "run"
+
+    def fill(row):
+        (small_disk / f"{row['evaluations']}").write_bytes(bytes(20_000))
+
+    with pytest.raises(OSError, match="No space left on device"):
+        run(out=out, checkpoint_every=64, callback=fill)
+    for file in small_disk.iterdir():
+        if file.is_file():
+            file.unlink()
+    assert list((out / "checkpoints").glob("*.npz"))
+    assert_same(run(out=out, resume=True), run())
+
+
+# What is refused.
+
+
+def test_only_the_same_run_goes_on(tmp_path):
+    out = tmp_path / "run"
+    interrupted(out, 500)
+    for options, what in (
+        ({"seed": 4}, "seed 3, and this one has 4"),
+        ({"algorithm": "random"}, "algorithm {.*mt-map-elites.*}, and this one has {.*random.*}"),
+        ({"batch_size": 32}, "batch_size 16, and this one has 32"),
+        ({"replicates": 2}, "replicates None, and this one has 2"),
+        ({"bounds": (0, 2)}, "bounds"),
+        ({"call": "each"}, "problem|call"),
+        ({"initial": [[0.5, 0.5]]}, "initial None"),
+        ({"target": 0.0}, "target None"),
+    ):
+        with pytest.raises(ValueError, match=rf"run' holds a run with .*{what}"):
+            run(out=out, resume=True, **options)
+    with pytest.raises(ValueError, match=r"resume=True goes on with the run in out=, which is missing"):
+        run(resume=True)
+    with pytest.raises(FileExistsError, match="runs never overwrite"):
+        run(out=out)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(FileExistsError, match="it holds no run to go on with"):
+        run(out=tmp_path / "other", resume=True)
+    (out / "run.json").write_text("{")
+    with pytest.raises(ValueError, match=r"run.json' is damaged or not of a taskelites run"):
+        run(out=out, resume=True)
+
+
+def test_resume_begins_a_run_that_is_not_there(tmp_path):
+    assert_same(run(out=tmp_path / "new", resume=True), run())
+
+
+def test_other_code_and_other_versions_are_told_of(tmp_path):
+    def first(solutions, tasks):
+        return sphere(solutions, tasks)
+
+    def second(solutions, tasks):
+        return 2 * sphere(solutions, tasks)
+
+    second.__name__ = "first"
+    problem = {"bounds": (0, 1), "dim": 2, "call": "batch"}
+    te.solve(first, TASKS, evaluations=300, out=tmp_path / "run", **problem)
+    plan = json.loads((tmp_path / "run" / "run.json").read_text())
+    plan["plan"]["versions"]["numpy"] = "1.0"
+    (tmp_path / "run" / "run.json").write_text(json.dumps(plan))
+    with pytest.warns(UserWarning, match="other versions|code of the fitness") as caught:
+        te.solve(second, TASKS, evaluations=400, out=tmp_path / "run", resume=True, **problem)
+    assert sum(item.category is UserWarning for item in caught) == 2
+
+
+def test_a_second_process_is_refused(tmp_path):
+    out, refused = tmp_path / "run", []
+
+    def again(row):
+        if not refused:
+            with pytest.raises(te.RunInUseError, match="is in use by"):
+                run(out=out, resume=True)
+            refused.append(row)
+
+    run(out=out, callback=again)
+    assert refused
+    run(out=out, resume=True, evaluations=1600)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (0, "not 0"),
+        ("soon", "not 'soon'"),
+        ("-3s", "not '-3s'"),
+        (2.5, "not 2.5"),
+        ("nan", "not 'nan'"),
+        (True, "not T"),
+    ],
+)
+def test_how_often_must_make_sense(value, message, tmp_path):
+    expected = rf"checkpoint_every must be a number of evaluations, or a time such as .*, {message}"
+    with pytest.raises((ValueError, TypeError), match=expected):
+        run(out=tmp_path / "run", checkpoint_every=value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_checkpoints_come_as_often_as_asked(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(
+        "taskelites.runs.checkpoint.Checkpoints.save", lambda self, position, *_: saved.append(position) or Path()
+    )
+    run(out=tmp_path / "by-count", checkpoint_every=400)
+    assert saved == [400, 800, 1200, 1500]
+    saved.clear()
+    run(out=tmp_path / "by-time", checkpoint_every="1e-9s")
+    assert len(saved) > 50
+    saved.clear()
+    run(out=tmp_path / "seldom")
+    assert saved == [1500]
+
+
+# The command, killed for real.
+
+SIMULATOR = """
+import time
+import numpy as np
+import taskelites as te
+
+def fitness(solution, task):
+    time.sleep(0.0005)
+    if solution[0] > 0.97:
+        raise RuntimeError("fell over")
+    return -float(np.abs(solution - task[0]).sum())
+
+domain = te.Domain(name="sim", fitness=fitness, tasks=te.tasks.grid((60,), [0], [1]), bounds=(0, 1), dim=3)
+"""
+
+
+@pytest.fixture
+def simulator(tmp_path, monkeypatch):
+    (tmp_path / "sim.py").write_text(SIMULATOR)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(*arguments, cwd=None):
+    command = [sys.executable, "-m", "taskelites", *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for(path, process, seconds=60):
+    for _ in range(int(seconds / 0.01)):
+        if path.exists() or process.poll() is not None:
+            return
+        time.sleep(0.01)
+    raise TimeoutError(path)
+
+
+def workers_of(pid):
+    listed = subprocess.run(["ps", "-wweo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    return [int(own) for own, parent, args in rows if int(parent) == pid and "worker.py" in args]
+
+
+def alive(pids):
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulator):
+    process = start(
+        "run", "sim:domain", "--evaluations", 5000, "--out", "run", "--workers", 2, "--checkpoint-every", 200
+    )
+    wait_for(simulator / "run" / "checkpoints", process)
+    workers = workers_of(process.pid)
+    assert len(workers) == 2, process.poll() is not None and process.communicate()
+    os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status, errors
+    for _ in range(200):
+        if not alive(workers):
+            break
+        time.sleep(0.01)
+    assert alive(workers) == []
+    if status > 0:
+        assert "taskelites: interrupted after" in errors
+        assert errors.rstrip().endswith("; what was found is in 'run'")
+    with warnings.catch_warnings(action="ignore"):
+        assert main(["resume", "run", "--quiet", "--workers", "1", "--evaluations", "2000"]) in (0, 2)
+        assert main(["resume", "run", "--quiet"]) == 0
+        assert main(["run", "sim:domain", "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
+    assert_same(te.load("run"), te.load("straight"))
+
+
+def kill_again_and_again(folder, kills, evaluations, out):
+    """Kill a run at random moments, as often as it takes; returns how often it was killed."""
+    chance = np.random.default_rng(1)
+    killed = 0
+    while True:
+        begun = (folder / out / "run.json").exists()
+        more = ["resume", out] if begun else ["run", "sim:domain", "--evaluations", evaluations, "--out", out]
+        process = start(*more, "--checkpoint-every", "0.02s", "--quiet", cwd=folder)
+        if killed < kills:
+            wait_for(folder / out / "checkpoints", process)
+            try:
+                process.wait(timeout=chance.uniform(0, 6.0 if begun else 0.5))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                killed += 1
+        _, errors = process.communicate(timeout=300)
+        if process.returncode == 0:
+            return killed
+        assert process.returncode == -9, errors
+
+
+def test_killed_runs_find_what_they_would_have_found(simulator):
+    kill_again_and_again(simulator, 2, 4000, "run")
+    with warnings.catch_warnings(action="ignore"):
+        assert main(["run", "sim:domain", "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
+    assert_same(te.load("run"), te.load("straight"))
+
+
+@pytest.mark.slow
+def test_a_run_killed_fifty_times_finds_what_it_would_have_found(simulator):
+    assert kill_again_and_again(simulator, 50, 60_000, "run") == 50
+    with warnings.catch_warnings(action="ignore"):
+        assert main(["run", "sim:domain", "--evaluations", "60000", "--out", "straight", "--quiet"]) == 0
+    assert_same(te.load("run"), te.load("straight"))
+
+
+def test_the_command_says_what_can_not_go_on(simulator, capsys):
+    run(out="python")
+    for arguments, message in (
+        (["resume", "nowhere"], "there is no run folder 'nowhere'"),
+        (["resume", "."], "'.' holds no run (no run.json is in it)"),
+        (
+            ["resume", "python"],
+            "the run in 'python' was begun in Python, and only its program has the fitness: there, te.solve(..., "
+            "out=..., resume=True) with the same arguments goes on",
+        ),
+        (["replay", "python", "1"], "run 'python' has no failure 1: it has none"),
+    ):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f"taskelites: error: {message}"
+
+
+def test_a_failure_is_made_again(simulator, capsys):
+    with warnings.catch_warnings(action="ignore"):
+        assert main(["run", "sim:domain", "--evaluations", "300", "--out", "run", "--quiet"]) == 0
+    os.chdir("/")
+    failure = te.failures(simulator / "run")[0]
+    capsys.readouterr()
+    for more in ([], ["--here"]):
+        assert main(["replay", str(simulator / "run"), "1", *more]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith(f"failure 1: evaluation {failure.evaluation}, task {failure.task}, solution [0.9")
+        assert lines[1:] == [
+            "then: raised: fitness raised RuntimeError: fell over (sim.py, line 9)",
+            "now:  raised: fitness raised RuntimeError: fell over (sim.py, line 9)",
+        ]
+    assert main(["replay", str(simulator / "run"), "99999"]) == 2
+
+
+def test_a_folder_of_several_is_named_after_its_parts(tmp_path):
+    assert RunFolder.part(tmp_path / "replicate-0").path.is_dir()

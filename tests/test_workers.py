@@ -1,0 +1,437 @@
+"""Local workers: the same results for any number of them; and whatever a simulator does, nothing is lost."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from conftest import sphere, sphere_each
+
+import taskelites as te
+from taskelites.evaluation import Caller
+from taskelites.evaluation.auto import Auto
+from taskelites.evaluation.dispatch import Dispatcher
+from taskelites.evaluation.engine import Here, Work
+from taskelites.evaluation.manner import Manner
+from taskelites.evaluation.workers import Workers, cores
+
+TASKS = np.linspace(0, 1, 250)[:, None]
+PROBLEM = {"bounds": (0, 1), "dim": 2, "evaluations": 700, "seed": 3}
+
+
+def matrix(solutions, tasks):
+    """A product of matrices, which rounds differently for other numbers of rows."""
+    weights = np.linspace(-1, 1, 2 * 300).reshape(2, 300)
+    return np.tanh(solutions @ weights + tasks) @ np.linspace(-1, 1, 300)
+
+
+def assert_same(one, other):
+    assert np.array_equal(one.solutions, other.solutions, equal_nan=True)
+    assert np.array_equal(one.fitness, other.fitness, equal_nan=True)
+    for name in one.history.keys() - {"seconds"}:
+        assert np.array_equal(one.history[name], other.history[name], equal_nan=True), name
+
+
+@pytest.mark.parametrize(("fitness", "call"), [(sphere_each, "each"), (sphere, "batch"), (matrix, "batch")])
+def test_any_number_of_workers_gives_the_same_bits(fitness, call):
+    one, two, four = (te.solve(fitness, TASKS, call=call, workers=number, **PROBLEM) for number in (1, 2, 4))
+    assert_same(one, two)
+    assert_same(one, four)
+    if fitness is not matrix:
+        assert_same(one, te.solve(fitness, TASKS, call=call, **PROBLEM))
+
+
+@pytest.mark.parametrize("algorithm", ["cma-es", "map-elites-all"])
+def test_long_steps_and_workers_give_the_same_bits(algorithm):
+    few = te.Tasks(descriptors=TASKS[::10])
+    alone, together = (
+        te.solve(sphere, few, call="batch", algorithm=algorithm, workers=number, **PROBLEM) for number in (None, 3)
+    )
+    assert_same(alone, together)
+
+
+def test_lambdas_closures_and_objects_travel():
+    class Level:
+        def __init__(self, height):
+            self.height = height
+
+    levels = te.Tasks([Level(i / 250) for i in range(250)], descriptors=TASKS)
+    offset = 0.125
+    alone, together = (
+        te.solve(lambda x, level: -abs(x[0] - level.height - offset), levels, workers=number, **PROBLEM)
+        for number in (None, 2)
+    )
+    assert_same(alone, together)
+
+
+def test_replicates_and_known_solutions_work_with_workers():
+    alone, together = (
+        te.solve(sphere_each, TASKS, workers=number, replicates=2, initial=[[0.5, 0.5], [0.1, 0.2]], **PROBLEM)
+        for number in (None, 2)
+    )
+    for one, other in zip(alone, together, strict=True):
+        assert_same(one, other)
+
+
+def test_setup_makes_the_last_argument_once_in_each_worker(tmp_path):
+    def setup():
+        (tmp_path / f"{os.getpid()}-{time.time_ns()}").touch()
+        return {"pid": os.getpid()}
+
+    def fitness(solution, task, simulator):
+        assert simulator["pid"] == os.getpid()
+        return sphere_each(solution, task)
+
+    assert_same(te.solve(fitness, TASKS, setup=setup, workers=2, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
+    made = [path.name.partition("-")[0] for path in tmp_path.iterdir()]
+    assert len(made) == len(set(made)) == 2
+    assert str(os.getpid()) not in made
+    assert_same(te.solve(fitness, TASKS, setup=setup, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_domain_may_bring_its_setup():
+    domain = te.Domain(
+        name="sim", fitness=lambda x, t, scale: scale * x[0], tasks=TASKS, bounds=(0, 1), dim=2, setup=lambda: 3.0
+    )
+    assert 2 < np.nanmax(te.solve(domain, evaluations=300, workers=1).fitness) <= 3
+
+
+def test_workers_are_no_forks_have_one_thread_and_their_own_session():
+    def tells(solution, task):
+        return [os.getppid(), os.environ["OMP_NUM_THREADS"], "jax" in sys.modules, os.getsid(0) == os.getpid()]
+
+    workers = Workers(Caller(tells, "each"), 1)
+    workers.submit(Work(np.arange(1), np.zeros((1, 1)), [0]))
+    [(_, answer)] = workers.collect(60)
+    workers.close()
+    assert f"[{os.getpid()}, '1', False, True]" in answer.troubles[0].message
+
+
+SCRIPT = """
+import numpy as np
+import taskelites as te
+
+print("top of the script")
+scale = 2.0
+
+class Task:
+    def __init__(self, value):
+        self.value = value
+
+def fitness(solution, task):
+    return -scale * abs(solution[0] - task.value)
+
+tasks = te.Tasks([Task(i / 250) for i in range(250)], descriptors=np.linspace(0, 1, 250)[:, None])
+print(te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=300, workers=2).evaluations)
+"""
+
+
+def test_a_script_needs_no_main_guard(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "top of the script\n300\n"
+
+
+# What a simulator does.
+
+
+def flaky(solution, task):
+    """Each thing that can go wrong, of which a twentieth of the evaluations does one."""
+    chance = np.abs(np.sin(1e4 * solution[0]) * 1e4) % 1.0
+    if chance < 0.006:
+        os.kill(os.getpid(), 11)
+    if chance < 0.008:
+        time.sleep(1000)
+    if chance < 0.011:
+        os._exit(3)
+    if chance < 0.018:
+        return np.zeros(2**60).sum()
+    if chance < 0.026:
+
+        class LocalError(Exception):  # which can't be pickled
+            def __init__(self):
+                self.lock = threading.Lock()
+
+            def __str__(self):
+                raise RuntimeError("no text either")
+
+        raise LocalError
+    if chance < 0.034:
+        return float("nan")
+    if chance < 0.042:
+        return "a string"
+    if chance < 0.05:
+        return [1.0, 2.0]
+    return -abs(solution[0] - task[0])
+
+
+def expected_kinds(solutions):
+    # One by one: NumPy's sine of an array rounds differently.
+    chance = [np.abs(np.sin(1e4 * solution) * 1e4) % 1.0 for solution in solutions]
+    edges = [0, 0.006, 0.008, 0.011, 0.026, 0.034, 0.05]
+    died, hung, left, raised, nan, nonsense = np.histogram(chance, edges)[0]
+    return {"died": died + left, "timeout": hung, "raised": raised, "nan": nan, "nonsense": nonsense}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_every_evaluation_is_accounted_for(mode, tmp_path):
+    """Each candidate fails in its own way whenever it is tried, so what must be counted is known."""
+    solutions = np.random.default_rng(5).random((800, 2))
+    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+        result = te.solve(
+            flaky, TASKS, bounds=(0, 1), dim=2, evaluations=800, initial=solutions, workers=3, timeout=0.5, mode=mode,
+            out=tmp_path / "run",
+        )  # fmt: skip
+    kinds = {kind: number for kind, number in expected_kinds(solutions[:, 0]).items() if number}
+    assert result.evaluations == 800
+    assert result.failures == kinds
+    assert result.failed == sum(kinds.values())
+    assert result.retried == kinds["died"]
+    assert result.task_evaluations.sum() == 800
+    kept = te.failures(tmp_path / "run")
+    assert [failure.id for failure in kept] == list(range(1, len(kept) + 1))
+    assert len(kept) == result.failed
+    for failure in kept:
+        assert np.array_equal(failure.solution, solutions[failure.evaluation - 1])
+    assert "LocalError: (it has no text)" in next(
+        f.message for f in kept if f.kind == "raised" and "Local" in f.message
+    )
+
+
+def test_the_same_failures_give_the_same_result_for_any_number_of_workers():
+    def picky(solution, task):
+        if solution[0] > 0.95:
+            os._exit(1)
+        if solution[1] > 0.9:
+            raise ValueError("no")
+        return -abs(solution[0] - task[0])
+
+    problem = PROBLEM | {"evaluations": 150}
+    with warnings.catch_warnings(action="ignore"):
+        one, three = (te.solve(picky, TASKS, workers=number, **problem) for number in (1, 3))
+    assert_same(one, three)
+    assert one.failures == three.failures
+    assert one.failures["died"] > 0
+
+
+def test_a_batch_that_raises_loses_only_the_row_that_is_to_blame():
+    def picky(solutions, tasks):
+        if (solutions[:, 0] > 0.9).any():
+            raise ValueError("one of them is too large")
+        return sphere(solutions, tasks)
+
+    with warnings.catch_warnings(action="ignore"):
+        here, there = (te.solve(picky, TASKS, call="batch", workers=number, **PROBLEM) for number in (None, 2))
+    assert_same(here, there)
+    assert here.failures == there.failures
+    assert 0 < here.failed < 200
+    assert np.nanmax(here.solutions[:, 0]) <= 0.9
+
+
+def test_a_batch_of_the_wrong_shape_fails_as_a_whole():
+    """Row by row, a wrong function may look right."""
+    calls = []
+
+    def odd(solutions, tasks):
+        calls.append(len(solutions))
+        return sphere(solutions, tasks) if len(calls) % 5 else np.array([1.0])
+
+    with pytest.warns(te.FitnessWarning, match="nonsense"):
+        result = te.solve(odd, TASKS, call="batch", **PROBLEM)
+    assert set(calls) == {64, 60}
+    assert result.failures == {"nonsense": 128}
+
+
+def test_retries_help_where_chance_is_to_blame(tmp_path):
+    def sometimes(solution, task):
+        mark = tmp_path / f"{solution[0]:.17f}"
+        if not mark.exists():
+            mark.touch()
+            raise OSError("busy")
+        return sphere_each(solution, task)
+
+    for number in (None, 2):
+        result = te.solve(sometimes, TASKS, on_error="retry", workers=number, bounds=(0, 1), dim=2, evaluations=150)
+        assert result.failed == 0
+        assert result.retried == 150
+        for mark in tmp_path.iterdir():
+            mark.unlink()
+    plain = te.solve(sphere_each, TASKS, bounds=(0, 1), dim=2, evaluations=150)
+    assert np.array_equal(result.solutions, plain.solutions, equal_nan=True)
+
+
+def test_retries_end():
+    calls = []
+
+    def never(solution, task):
+        calls.append(1)
+        if solution[0] > 0.5:
+            raise OSError("busy")
+        return 0.0
+
+    with pytest.warns(te.FitnessWarning, match="raised"):
+        result = te.solve(never, TASKS, on_error="retry", retries=3, bounds=(0, 1), dim=1, evaluations=100)
+    assert result.evaluations == 100
+    assert result.retried == 3 * result.failed
+    assert len(calls) == 100 + result.retried
+
+
+def test_a_worker_that_someone_else_kills_costs_nothing():
+    """Its evaluation is made again, by another one."""
+
+    def slow(solution, task):
+        time.sleep(0.002)
+        return sphere_each(solution, task)
+
+    killed = []
+
+    def kill(row):
+        if row["evaluations"] > 200 and not killed:
+            listed = subprocess.run(
+                ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True
+            )
+            pids = [int(line.split()[0]) for line in listed.stdout.splitlines() if "worker.py" in line]
+            os.kill(pids[0], 9)
+            killed.append(pids[0])
+
+    result = te.solve(slow, TASKS, workers=2, callback=kill, **PROBLEM)
+    assert killed
+    assert result.failed == 0
+    assert result.retried <= 1
+    assert_same(result, te.solve(sphere_each, TASKS, **PROBLEM))
+
+
+def test_workers_that_only_die_end_the_run_with_the_cause():
+    with pytest.raises(te.FitnessError, match=r"workers do nothing but die: .* the last was killed by SIGSEGV"):
+        te.solve(lambda x, t: os.kill(os.getpid(), 11), TASKS, workers=2, **PROBLEM)
+
+
+def test_a_setup_that_fails_ends_the_run_at_once():
+    def setup():
+        raise FileNotFoundError("no model.xml")
+
+    for number in (None, 2):
+        with pytest.raises(te.FitnessError, match=r"FileNotFoundError: no model\.xml"):
+            te.solve(lambda x, t, simulator: 0.0, TASKS, setup=setup, workers=number, **PROBLEM)
+
+
+def test_a_fitness_that_can_not_be_sent_is_refused_with_the_remedy():
+    lock = threading.Lock()
+    with pytest.raises(te.FitnessError, match=r"fitness can't be sent to workers: .*make what does not inside setup"):
+        te.solve(lambda x, t: float(lock.locked()), TASKS, workers=1, **PROBLEM)
+
+
+def test_a_run_in_which_everything_fails_ends_early():
+    calls = []
+
+    def broken(solution, task):
+        calls.append(1)
+        raise KeyError("typo")
+
+    with pytest.raises(
+        te.FitnessError, match=r"^all 20 evaluations failed; the first: fitness raised KeyError: 'typo'"
+    ):
+        te.solve(broken, TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
+    assert len(calls) < 2000
+    with pytest.raises(te.FitnessError, match="all 10,000 evaluations failed; the first: fitness returned nan"):
+        te.solve(lambda x, t: float("nan"), TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
+
+
+def test_a_run_in_which_nothing_succeeds_any_more_ends():
+    calls = []
+
+    def licence_runs_out(solution, task):
+        calls.append(1)
+        if len(calls) > 500:
+            raise OSError("no licence")
+        return sphere_each(solution, task)
+
+    with pytest.raises(te.FitnessError, match=r"the last 1,0\d\d evaluations failed one after another: .*no licence"):
+        te.solve(licence_runs_out, TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
+
+
+def test_no_worker_is_left_behind():
+    def alive():
+        listed = subprocess.run(["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True)
+        return [line for line in listed.stdout.splitlines() if "worker.py" in line]
+
+    def raises(row):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        te.solve(sphere_each, TASKS, workers=2, callback=raises, **PROBLEM)
+    assert alive() == []
+
+
+# workers="auto"
+
+
+class Slept:
+    """Pretends that an evaluation takes so long."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, solution, task):
+        if self.seconds:
+            time.sleep(self.seconds)
+        return 0.0
+
+
+def tried_out(seconds, left, rows=400):
+    notes = []
+    caller = Caller(Slept(seconds), "each")
+    auto = Auto(Here(caller, lambda: False), lambda: Workers(caller, 4), lambda: left, notes.append)
+    dispatcher = Dispatcher(auto, chunk=None)
+    solutions, tasks = np.random.default_rng(0).random((64, 2)), TASKS[:64]
+    found = 0
+    while found < rows and not auto.decision:  # as in a run, step after step
+        found += sum(map(len, dispatcher.stream(solutions, tasks, offset=0, behaviour_dim=0, halt=lambda: False)))
+    assert found % 64 == 0
+    auto.close()
+    return auto, notes
+
+
+def test_auto_takes_workers_where_they_were_measured_to_help():
+    auto, notes = tried_out(0.01, left=10**6)
+    assert auto.slots == 4
+    assert notes[-1].startswith("workers='auto' takes 4 workers, which are ")
+
+
+def test_auto_stays_where_a_run_is_short():
+    auto, notes = tried_out(0.001, left=100)
+    assert auto.slots == 1
+    assert notes == []
+
+
+def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
+    monkeypatch.setattr("taskelites.evaluation.auto._TRIAL_SECONDS", 0.02)
+    auto, notes = tried_out(0.0, left=10**9, rows=10**7)
+    assert auto.slots == 1
+    assert notes[-1].startswith("workers='auto' takes this process alone, which is ")
+
+
+def test_auto_gives_the_same_bits():
+    assert_same(te.solve(matrix, TASKS, call="batch", workers="auto", **PROBLEM),
+                te.solve(matrix, TASKS, call="batch", workers=2, **PROBLEM))  # fmt: skip
+
+
+def test_workers_that_make_it_slower_are_told_of(monkeypatch):
+    monkeypatch.setattr("taskelites.search.hosted._SLOW_SECONDS", 0.01)
+    with pytest.warns(
+        te.FitnessWarning, match=r"workers make this run slower: [\d,]+ evaluations took .* workers='auto'"
+    ):
+        te.solve(lambda x, t: 0.0, TASKS, workers=1, bounds=(0, 1), dim=2, evaluations=10_000)
+
+
+def test_a_batch_is_cut_by_its_size_alone():
+    sizes = {size: Manner(workers=2).chunk("batch", size) for size in (1, 8, 9, 64, 128, 4096)}
+    assert sizes == {1: 1, 8: 1, 9: 2, 64: 8, 128: 16, 4096: 16}
+    assert Manner().chunk("batch", 64) == 4096
+    assert Manner(workers=2).chunk("each", 64) is None
+    assert cores() >= 1
