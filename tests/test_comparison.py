@@ -121,7 +121,7 @@ def test_everything_is_saved_and_read_again(tmp_path):
     found = compare(tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     tables = {"summary.csv", "replicates.csv", "tests.csv", "curves.csv"}
-    assert names == tables | {"comparison.json", "comparison.png", "comparison.pdf", "runs"}
+    assert names == tables | {".lock", "comparison.json", "comparison.png", "comparison.pdf", "runs"}
     assert pd.read_csv(tmp_path / "out/replicates.csv")["mean_all"].tolist() == found.replicates()["mean_all"].tolist()
     assert len(pd.read_csv(tmp_path / "out/tests.csv")) == 1
     document = json.loads((tmp_path / "out/comparison.json").read_text())

@@ -293,7 +293,10 @@ def test_a_worker_that_someone_else_kills_costs_nothing():
     def kill(row):
         if row["evaluations"] > 200 and not killed:
             listed = subprocess.run(
-                ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True
+                ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="],
+                capture_output=True,
+                text=True,
+                check=True,
             )
             pids = [int(line.split()[0]) for line in listed.stdout.splitlines() if "worker.py" in line]
             os.kill(pids[0], 9)
@@ -357,7 +360,9 @@ def test_a_run_in_which_nothing_succeeds_any_more_ends():
 
 def test_no_worker_is_left_behind():
     def alive():
-        listed = subprocess.run(["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True)
+        listed = subprocess.run(
+            ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True
+        )
         return [line for line in listed.stdout.splitlines() if "worker.py" in line]
 
     def raises(row):

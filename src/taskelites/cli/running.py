@@ -151,6 +151,7 @@ def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
         before = options.parser.parse_args([str(part) for part in origin["command"]])
         before.arguments = origin["command"]
         before.resume = folder
+        before.evaluations = plan["plan"]["evaluations"]  # it may have been raised since
         yield before
 
 

@@ -17,6 +17,8 @@ from taskelites.evaluation.engine import Engine, Finished, Lost, Work
 # A chunk of single evaluations should take this long: much longer than a message, much shorter than a coffee.
 _CHUNK_SECONDS = 0.02
 _MOST_ROWS = 4096
+# Chunks that take less than this must wait in line, or whoever is done with one waits for the next.
+_SHORT = 0.005
 _WAIT = 0.1
 
 
@@ -95,6 +97,7 @@ class Dispatcher:
         self._retries = retries
         self._note = note
         self._unanswered = 0
+        self._chunks = 0
 
     def stream(
         self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], Any]
@@ -160,7 +163,9 @@ class Dispatcher:
     @property
     def has_room(self) -> bool:
         """Whether the engine should get more, so that none of its slots runs dry."""
-        return self._unanswered < 2 * self.engine.slots + 2
+        slots = self.engine.slots
+        short = self._chunks > 0 and self.seconds / self._chunks < _SHORT
+        return self._unanswered < slots + (slots + 2 if short else max(2, slots // 4))
 
     def _size(self, left: int, sent: int) -> int:
         if self.chunk is not None:
@@ -179,6 +184,7 @@ class Dispatcher:
             return self._settle_lost(work, answer)
         self.seconds += answer.seconds
         self.evaluated += len(work)
+        self._chunks += 1
         fitness = answer.fitness
         if not answer.troubles and np.isfinite(fitness).all():
             return Outcomes(work.rows, fitness, answer.behaviour)

@@ -45,7 +45,7 @@ def cores() -> int:
 class _Worker:
     """One process, and what was sent to it and not answered."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self) -> None:
         ours, theirs = multiprocessing.Pipe()
         self.connection: Connection = ours
         self.sent: deque[tuple[int, Work]] = deque()
@@ -61,8 +61,12 @@ class _Worker:
                 env=os.environ | _ENVIRONMENT,
                 start_new_session=True,  # Ctrl-C is the run's to handle, and its children can be killed with it
             )
-        with contextlib.suppress(BrokenPipeError):  # it died already, which is noticed where all deaths are
+
+    def greet(self, payload: bytes) -> "_Worker":
+        """Send what it needs; apart from its start, so that several start at the same time."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed where all deaths are
             self.connection.send(([str(Path.cwd()) if entry == "" else entry for entry in sys.path], payload))
+        return self
 
     def send(self, ticket: int, work: Work, message: bytes) -> None:
         self.sent.append((ticket, work))
@@ -137,7 +141,9 @@ class Workers:
         self._deaths = 0
         self._buried = 0
         self._seconds = 1.0  # that a chunk takes, of late
-        self._workers = [_Worker(self._payload) for _ in range(number)]
+        self._workers = [_Worker() for _ in range(number)]
+        for each in self._workers:
+            each.greet(self._payload)
 
     @property
     def ready(self) -> bool:
@@ -177,7 +183,7 @@ class Workers:
             if each.sent:
                 each.kill()
                 each.end()
-                self._workers[i] = _Worker(self._payload)
+                self._workers[i] = _Worker().greet(self._payload)
 
     def close(self) -> None:
         """Kill all of them."""
@@ -247,7 +253,7 @@ class Workers:
                     f"between; the last {how.removeprefix('the worker ')}. workers=None evaluates in this process, "
                     "where a debugger can look"
                 )
-        self._workers[self._workers.index(each)] = _Worker(self._payload)
+        self._workers[self._workers.index(each)] = _Worker().greet(self._payload)
         return lost
 
     def _until_deadline(self) -> float:

@@ -19,7 +19,7 @@ from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_numb
 from taskelites.evaluation import Manner, TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.result import Result, load
-from taskelites.runs import Progress, write_run
+from taskelites.runs import Progress, RunLock, write_run
 from taskelites.runs.identity import code_of, same_code, text_of
 from taskelites.search.record import about_problem, about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
@@ -81,6 +81,7 @@ def compare(
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
+        RunInUseError: if another process is at the comparison in `out`.
         Interrupted: after Ctrl-C; finished runs are kept in `out`.
 
     Example:
@@ -114,9 +115,20 @@ def compare(
     if known is not None:
         settings = _joined(known, settings, Path(out), add=add)
     seeds = [as_seed(first + i) for i in range(settings["replicates"])]
-    shelf = None if out is None else _open(out, settings, new=known is None)
     for sentence in dict.fromkeys(text for job in jobs.values() for text in task_warnings(job.problem, job.settings)):
         warnings.warn(sentence, TaskWarning, stacklevel=2)
+    shelf = None if out is None else _open(out, new=known is None)
+    with nullcontext() if shelf is None else RunLock(shelf):
+        return _run(jobs, seeds, settings, shelf, progress)
+
+
+def _run(
+    jobs: dict[str, Job], seeds: list[int], settings: dict[str, Any], shelf: Path | None, progress: bool | None
+) -> Comparison:
+    """Make the runs that are missing, and what is to be known of all."""
+    if shelf is not None:  # what it is for, before the first run is there
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
+        write_text(shelf / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     found = {label: _replicates(label, job, seeds, shelf, progress) for label, job in jobs.items()}
     warn_of_failures([result for results in found.values() for result in results])
     if shelf is None:
@@ -275,19 +287,17 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
 
 
-def _open(out: Any, settings: dict[str, Any], *, new: bool) -> Path:
-    """The folder, with a file in it that says what it is for before the first run is there."""
+def _open(out: Any, *, new: bool) -> Path:
+    """The folder, which holds nothing else."""
     path = Path(out)
     if path.is_file():
         raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
-    if new and path.is_dir() and any(path.iterdir()):
+    if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
         raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(error.errno, f"could not make the folder {str(path)!r}: {error.strerror}") from error
-    document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
-    write_text(path / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return path
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from taskelites.errors import FitnessError, whole_number
 from taskelites.evaluation import KINDS, Failure
+from taskelites.evaluation.calling import shown
 from taskelites.runs.folder import RunFolder
 
 # So many of each kind are kept whole.
@@ -76,7 +77,7 @@ class FailureLog:
                     "kind": failure.kind,
                     "message": failure.message,
                     "task": number,
-                    "descriptors": task.tolist() if isinstance(task, np.ndarray) else str(task),
+                    "descriptors": task.tolist() if isinstance(task, np.ndarray) else shown(task),
                     "solution": solution.tolist(),
                     "tries": failure.tries,
                     "traceback": failure.trace,

@@ -78,10 +78,7 @@ class Keeper:
     def save(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
         """Save now."""
         for folder, (arrays, about) in zip(self._folders, snapshots() if self._folders else [], strict=True):
-            try:
-                folder.checkpoints.save(position, arrays, about)
-            except OSError as error:
-                raise OSError(error.errno, f"{error.strerror or error}{self.last()}") from error
+            folder.checkpoints.save(position, arrays, about)
         self.begin(position)
 
     def last(self) -> str:

@@ -153,9 +153,9 @@ class Hosted:
             error.add_note(failure.trace)
         return error, at
 
-    def _note_failures(self, found: Outcomes, asked: Candidates) -> None:
-        """Count the failures among results that are about to be told."""
-        failures, told = self.failures, self.optimizer.evaluations
+    def _note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
+        """Count the failures among results that are about to be told, after so many others."""
+        failures, told = self.failures, self.optimizer.evaluations + before
         if len(found.failures) < len(found):
             failures.add_success()
         for at, failure in sorted(found.failures.items()):

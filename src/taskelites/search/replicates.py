@@ -248,6 +248,8 @@ def _run(
         if not _inside_the_program(problem):
             with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
                 harvest.take(search.results(recorders))
+            if isinstance(problem, OSError) and group.folders:
+                raise OSError(problem.errno, f"{problem.strerror or problem}{keeper.last()}") from problem
             raise
         error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
         error.__cause__ = problem

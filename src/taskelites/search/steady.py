@@ -100,11 +100,11 @@ class Steady(Hosted):
         return None
 
     def _feed(self, dispatcher: Dispatcher) -> None:
-        """Send candidates out, and ask for more before there are none."""
+        """Send candidates out, and ask for more when there are none."""
         assert self._table is not None  # made before anything is sent
         optimizer, budget = self.optimizer, self.job.evaluations
         while dispatcher.has_room and self._sent < budget:
-            if len(self._ready) < 2 * dispatcher.engine.slots and self._sent + len(self._ready) < budget:
+            if not self._ready:  # no earlier, since what is told until then makes better ones
                 with host_precision():
                     optimizer._state, candidates = _ask(optimizer._core, optimizer._state)
                 self._ready += self._table.add(candidates)
@@ -117,13 +117,15 @@ class Steady(Hosted):
     def _told(self, arrived: list[Outcomes]) -> Exception | None:
         """Tell what has arrived."""
         assert self._table is not None  # as above
+        before = 0
         for found in arrived:
             asked = self.optimizer._as_asked(self._table.take(found.rows))
             placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures)
             error, _ = self._first_error(placed, asked)
             if error is not None:
                 return error
-            self._note_failures(placed, asked)
+            self._note_failures(placed, asked, before)
+            before += len(found)
         for group in _groups(arrived):
             self._tell_group(group)
         if arrived:
