@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from taskelites.cli.typed import (
     parameters,
     specification,
 )
-from taskelites.errors import whole_number
+from taskelites.errors import Interrupted, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.engine import Here, Lost, Work
 from taskelites.evaluation.manner import MODES, ON_ERROR
@@ -89,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
                 origin={"command": options.arguments, "folder": os.getcwd()},
                 **manner,
             )
+    except Interrupted as stop:
+        stop.args = (f"{stop}, and `taskelites resume {shlex.quote(str(folder))}` goes on with it",)
+        raise
     finally:
         with contextlib.suppress(OSError):  # a folder that something was written to stays
             folder.rmdir()

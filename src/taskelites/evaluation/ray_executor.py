@@ -1,6 +1,9 @@
 """Ray as an executor: its scheduling, its object store, its fault tolerance."""
 
 import logging
+import signal
+import socket
+import threading
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -85,10 +88,17 @@ _call.__module__ = "__main__"
 
 
 def _connect(ray: Any, address: str | None, runtime_env: Any) -> None:
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    on_term = signal.getsignal(signal.SIGTERM)
     try:
+        if host and port.isdigit():  # Ray itself would try for a quarter of an hour
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address, runtime_env=runtime_env, logging_level=logging.WARNING, log_to_driver=True)
-    except (ConnectionError, RuntimeError, ValueError) as problem:
+    except (OSError, RuntimeError, ValueError) as problem:
         text = str(problem).strip().split("\n", 1)[0]
         raise ConnectionError(
-            f"there is no Ray cluster at {address!r} ({text}); `ray start --head` on the first machine starts one"
+            f"can't join a Ray cluster at {address!r} ({text}); `ray start --head` on the first machine starts one"
         ) from problem
+    # Ray takes SIGTERM for itself, at which a run would end without a word.
+    if on_term is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_term)
