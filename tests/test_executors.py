@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 import uuid
@@ -397,7 +398,9 @@ def test_an_executor_that_cancels_everything_is_no_fault_of_the_fitness():
             future.cancel()
             return future
 
-    with pytest.raises(te.FitnessError, match=r"^executor can't go on: CancelledError; ") as caught:
+    with pytest.raises(
+        te.FitnessError, match=r"^executor can't go on: CancelledError; it was shut down, or "
+    ) as caught:
         run(executor=Headless())
     assert caught.value.result.evaluations == 0
 
@@ -409,6 +412,36 @@ def test_ray_is_not_started_again_behind_the_users_back(ray_cluster, monkeypatch
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(te.FitnessError, match=r"^executor can't go on: RuntimeError: Ray was shut down"):
         run(executor=executor)
+
+
+def test_joining_ray_sends_the_folder_and_leaves_sigterm_alone(monkeypatch):
+    import ray
+
+    asked = {}
+
+    def init(**options):
+        asked.update(options)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Ray's own handler, in short
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    before = signal.getsignal(signal.SIGTERM)
+    te.RayExecutor("auto", runtime_env={"working_dir": "."})
+    assert asked["address"] == "auto"
+    assert asked["runtime_env"] == {"working_dir": "."}
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_ray_cluster_that_is_not_there_is_told_at_once(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", None)  # which would try for minutes
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"^can't join a Ray cluster at '{address}' \(.*refused\); `ray"):
+            te.RayExecutor(address)
 
 
 @pytest.mark.parametrize("executor", ELSEWHERE, indirect=True)

@@ -114,7 +114,7 @@ class Dispatcher:
         failures: dict[int, Failure] = {}
         sent = given = 0
         while given < rows:
-            while sent < rows and self.has_room:
+            while sent < rows and self.room > 0:
                 size = self._size(rows - sent, offset + sent)
                 part = slice(sent, sent + size)
                 self.send(Work(np.arange(sent, sent + size), solutions[part], tasks[part]))
@@ -161,11 +161,11 @@ class Dispatcher:
         return self._size(rows, 0)
 
     @property
-    def has_room(self) -> bool:
-        """Whether the engine should get more, so that none of its slots runs dry."""
+    def room(self) -> int:
+        """How many chunks more the engine should get, so that none of its slots runs dry."""
         slots = self.engine.slots
         short = self._chunks > 0 and self.seconds / self._chunks < _SHORT
-        return self._unanswered < slots + (slots + 2 if short else max(2, slots // 4))
+        return slots + (slots + 2 if short else max(2, slots // 4)) - self._unanswered
 
     def _size(self, left: int, sent: int) -> int:
         if self.chunk is not None:

@@ -1,5 +1,6 @@
 """What evaluates: chunks of candidates go in, answers come out, in any order."""
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from taskelites.errors import FitnessError
 from taskelites.evaluation import calling
 from taskelites.evaluation.calling import Answer, Caller, Trouble, raised
 
+_UNNOTICED = 0.02  # seconds
 # Workers need not have this library, so what they run of it goes along with the fitness.
 cloudpickle.register_pickle_by_value(calling)
 
@@ -108,16 +110,18 @@ class Here:
         self.waiting.append(work)
 
     def collect(self, wait: float) -> list[Finished]:
-        """Evaluate the next chunk."""
-        if not self.waiting:
-            return []
-        work = self.waiting.popleft()
-        answer = as_answer(self._caller(work.solutions, work.tasks, calling.nothing, self._halt))
-        done = len(answer.fitness)
-        if done < len(work):
-            self.waiting.appendleft(work.part(slice(done, None)))
-            work = work.part(slice(done))
-        return [(work, answer)]
+        """Evaluate what waits, for as long as nobody would notice."""
+        found: list[Finished] = []
+        end = time.perf_counter() + _UNNOTICED
+        while self.waiting and not (found and (self._halt() or time.perf_counter() > end)):
+            work = self.waiting.popleft()
+            answer = as_answer(self._caller(work.solutions, work.tasks, calling.nothing, self._halt))
+            done = len(answer.fitness)
+            if done < len(work):
+                self.waiting.appendleft(work.part(slice(done, None)))
+                work = work.part(slice(done))
+            found.append((work, answer))
+        return found
 
     def drop(self) -> None:
         """Forget what waits."""

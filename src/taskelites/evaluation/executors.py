@@ -133,10 +133,12 @@ class Futures:
                 f"fitness can't be sent to executor: {_in_short(self._payload.problem)}; give it (or setup=) as "
                 "something that pickles, and make what does not inside setup"
             )
-        return FitnessError(
-            f"executor can't go on: {_in_short(problem)}; a standard pool does not survive the death of a process "
-            "(workers=N and te.RayExecutor do)"
-        )
+        hint = ""
+        if isinstance(problem, BrokenExecutor):
+            hint = "; a standard pool does not survive the death of a process (workers=N and te.RayExecutor do)"
+        elif isinstance(problem, CancelledError):
+            hint = "; it was shut down, or lost its scheduler"
+        return FitnessError(f"executor can't go on: {_in_short(problem)}{hint}")
 
     def drop(self) -> None:
         """Cancel what has not begun, and forget the rest."""

@@ -19,7 +19,8 @@ MODES = ("sync", "async")
 DEFAULT_RETRIES = 2
 # Rows of a chunk of `call="batch"`: without workers, as many as fit into memory many times over.
 _WHOLE_ROWS = 4096
-_CHUNKS, _CHUNK_ROWS = 8, 16
+# With them, 8 to 64 chunks a batch, of 16 rows if possible: enough for many workers, and not too many messages.
+_FEWEST_CHUNKS, _MOST_CHUNKS, _CHUNK_ROWS = 8, 64, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +154,8 @@ class Manner:
             return None
         if not self.parallel:
             return max(batch_size, _WHOLE_ROWS)
-        return max(1, min(-(-batch_size // _CHUNKS), _CHUNK_ROWS))
+        few = min(-(-batch_size // _FEWEST_CHUNKS), _CHUNK_ROWS)
+        return max(1, few, -(-batch_size // _MOST_CHUNKS))
 
     def _engine(
         self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]

@@ -103,28 +103,35 @@ class Steady(Hosted):
         """Send candidates out, and ask for more when there are none."""
         assert self._table is not None  # made before anything is sent
         optimizer, budget = self.optimizer, self.job.evaluations
-        while dispatcher.has_room and self._sent < budget:
+        while dispatcher.room > 0 and self._sent < budget:
             if not self._ready:  # no earlier, since what is told until then makes better ones
                 with host_precision():
                     optimizer._state, candidates = _ask(optimizer._core, optimizer._state)
                 self._ready += self._table.add(candidates)
-            size = dispatcher.size(min(len(self._ready), budget - self._sent))
-            rows, self._ready = self._ready[:size], self._ready[size:]
+            left = min(len(self._ready), budget - self._sent)
+            size = dispatcher.size(left)
+            rows = np.array(self._ready[: min(left, size * dispatcher.room)])
+            del self._ready[: len(rows)]
             asked = optimizer._as_asked(self._table.take(rows))
-            dispatcher.send(Work(np.array(rows), asked.solutions, asked.tasks))
-            self._sent += size
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                dispatcher.send(Work(rows[part], asked.solutions[part], asked.tasks[part]))
+            self._sent += len(rows)
 
     def _told(self, arrived: list[Outcomes]) -> Exception | None:
         """Tell what has arrived."""
         assert self._table is not None  # as above
         before = 0
         for found in arrived:
-            asked = self.optimizer._as_asked(self._table.take(found.rows))
-            placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures)
-            error, _ = self._first_error(placed, asked)
-            if error is not None:
-                return error
-            self._note_failures(placed, asked, before)
+            if found.failures:
+                asked = self.optimizer._as_asked(self._table.take(found.rows))
+                placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures)
+                error, _ = self._first_error(placed, asked)
+                if error is not None:
+                    return error
+                self._note_failures(placed, asked, before)
+            else:
+                self.failures.add_success()
             before += len(found)
         for group in _groups(arrived):
             self._tell_group(group)
@@ -135,14 +142,16 @@ class Steady(Hosted):
     def _tell_group(self, found: Outcomes) -> None:
         assert self._table is not None  # as above
         optimizer, number = self.optimizer, len(found)
-        padding = (0, _GROUP - number)
-        rows = np.pad(found.rows, padding, mode="edge")
+        rows = np.full(_GROUP, found.rows[0])
+        rows[:number] = found.rows
+        fitness = np.full(_GROUP, np.nan)
+        fitness[:number] = found.fitness
         behaviour = None
         if dim := optimizer._core.behaviour_dim:
             behaviour = np.full((_GROUP, dim), np.nan)
             behaviour[:number] = np.nan if found.behaviour is None else found.behaviour
         told = np.arange(_GROUP) < number
-        evaluation = Evaluation(fitness=np.pad(found.fitness, padding), told=told, behaviour=behaviour)  # type: ignore[arg-type]
+        evaluation = Evaluation(fitness=fitness, told=told, behaviour=behaviour)  # type: ignore[arg-type]
         with host_precision():
             optimizer._state = _tell(optimizer._core, optimizer._state, self._table.take(rows), evaluation)
         optimizer._evaluations += number
