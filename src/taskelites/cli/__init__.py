@@ -158,7 +158,7 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=replay)
     parser.add_argument("run", metavar="RUN_FOLDER", help="of the run; with replicates, RUN_FOLDER/replicate-0")
     parser.add_argument("id", metavar="ID", type=number, help="of the failure")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill it after so long")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill it after so long (default: the run's)")
     parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
 
 

@@ -172,18 +172,19 @@ def replay(options: argparse.Namespace) -> int:
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
         print(f"then: {failure.kind}: {failure.message}")
-        print(f"now:  {_replayed(domain, failure, options)}")
+        timeout = options.timeout or before.timeout
+        print(f"now:  {_replayed(domain, failure, timeout, here=options.here)}")
     return 0
 
 
-def _replayed(domain: Domain, failure: FailedEvaluation, options: argparse.Namespace) -> str:
+def _replayed(domain: Domain, failure: FailedEvaluation, timeout: float | None, *, here: bool) -> str:
     """What comes of it now, in words."""
     if domain.call == "jax":
         raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
     tasks: Tasks = domain.tasks
     work = Work(np.array([0]), failure.solution[None], tasks.pick(np.array([failure.task])))
     caller = Caller(domain.fitness, domain.call, 0, getattr(domain, "setup", None))
-    engine = Here(caller, lambda: False) if options.here else Workers(caller, 1, options.timeout)
+    engine = Here(caller, lambda: False) if here else Workers(caller, 1, timeout)
     try:
         engine.submit(work)
         begin = time.monotonic()

@@ -222,16 +222,18 @@ class Remote:
         key = f"{self.token} {threading.get_ident()}"
         _, solutions, tasks = cloudpickle.loads(chunk)
         if key not in kept:
+            doing = "reading the fitness"
             try:
                 own = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)
+                doing = "setup"
                 kept[key] = own.prepare()
             except Exception as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
-                return np.empty(0), None, [(-1, SETUP, *raised("setup", problem))], 0.0
+                return np.empty(0), None, [(-1, SETUP, *raised(doing, problem))], 0.0
         if self.timeout is None:
             return kept[key](solutions, tasks)
-        # Python's own watchdog needs no lock of the interpreter, so a loop in C does not stop it.
-        faulthandler.dump_traceback_later(self.timeout * len(solutions), exit=True)
+        seconds = self.timeout * (len(solutions) if kept[key].call == "batch" else 1)
         try:
-            return kept[key](solutions, tasks)
+            # Python's own watchdog needs no lock of the interpreter, so a loop in C does not stop it.
+            return kept[key](solutions, tasks, lambda row: faulthandler.dump_traceback_later(seconds, exit=True))
         finally:
             faulthandler.cancel_dump_traceback_later()

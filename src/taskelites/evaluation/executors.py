@@ -117,7 +117,7 @@ class Futures:
         except Exception as problem:
             if self._payload.problem is not None:
                 raise self._unusable(problem) from problem
-            late = self._timeout is not None and time.monotonic() - since >= self._timeout * len(work)
+            late = self._timeout is not None and time.monotonic() - since >= self._timeout
             how = f"no answer came from its process ({_in_short(problem)})"
             if late:
                 how = f"an evaluation took more than {self._timeout:g} s, and its process ended itself"
