@@ -355,7 +355,7 @@ def test_an_evaluation_that_hangs_on_ray_is_ended(ray, tmp_path):
     with pytest.warns(te.FitnessWarning, match=r"1 of 100 evaluations failed \(timeout 1\)"):
         result = run(hangs, executor=ray, timeout=1.5, **few)
     assert_same(result, lived)
-    assert len(list(tmp_path.iterdir())) == 1  # and Ray did not start it again
+    assert len(list(tmp_path.iterdir())) == 2  # once more, since the loss of a node looks the same
 
 
 def test_a_node_lost_by_ray_costs_nothing(ray_cluster, ray, tmp_path):

@@ -300,6 +300,35 @@ MISTAKES = [
     (tell_twice, "candidates must be those of the last ask(), each told once"),
     (lambda: tell(np.zeros(63)), "fitness must have shape (64,), one for each candidate, not (63,)"),
     (lambda: tell(None), "fitness must be numbers of shape (64,), not None"),
+    (lambda: solve(workers=0), "workers must be a whole number of at least 1 and at most 10,000, not 0"),
+    (lambda: solve(workers="many"), "workers must be a number, 'auto' or None, not 'many'"),
+    (
+        lambda: solve(executor="ray"),
+        "executor must be a concurrent.futures.Executor, not str; Dask's is client.get_executor(), Ray's te.RayExecutor()",
+    ),
+    (lambda: solve(timeout=-1), "timeout must be a number of seconds above 0, not -1"),
+    (lambda: solve(timeout="5"), "timeout must be a number of seconds above 0, not '5'"),
+    (lambda: solve(on_error="ignore"), "on_error must be one of 'raise', 'retry', 'skip', not 'ignore'"),
+    (lambda: solve(retries=3), "retries=3 needs on_error='retry', not 'skip'"),
+    (
+        lambda: solve(on_error="retry", retries=0),
+        "retries must be a whole number of at least 1 and at most 1,000, not 0",
+    ),
+    (lambda: solve(setup=3), "setup must be a function without arguments, not 3"),
+    (
+        lambda: solve(mode="asynchronous"),
+        "mode must be one of 'async', 'sync', not 'asynchronous'; did you mean 'async'?",
+    ),
+    (lambda: solve(mode="async"), "mode='async' keeps several evaluations going: it needs workers= or executor="),
+    (
+        lambda: solve(mode="async", workers=1, algorithm="cma-es"),
+        "mode='async' tells results in any order, and cma-es learns from whole steps; mode='sync' runs it",
+    ),
+    (
+        lambda: solve(fitness=lambda x, t: x[0], call="jax", workers=2),
+        "workers is for Python functions; with call='jax' the whole run is one compiled program, which uses all cores (or the accelerator) by itself",
+    ),
+    (lambda: solve(callback=3), "callback must be a function of a row of the history, or a list of such, not 3"),
     (lambda: OPTIMIZER.ask(at_most=0), "at_most must be a whole number of at least 1, not 0"),
     # results
     (lambda: te.load("nowhere"), "there is no result 'nowhere'"),

@@ -93,7 +93,9 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_pa
     assert resumed.evaluations == 1501
     assert np.array_equal(resumed.solutions, straight.solutions, equal_nan=True)
     assert np.array_equal(resumed.last_improved, straight.last_improved)
-    with pytest.raises(ValueError, match=r"evaluations is 900, but the run in .* has told 1,501 already"):
+    with pytest.raises(
+        ValueError, match=r"evaluations is 900, but the run in .* has a budget of 1,501, which can be raised"
+    ):
         run(algorithm=algorithm, call=call, evaluations=900, out=tmp_path / "run", resume=True)
 
 
@@ -189,6 +191,39 @@ def test_async_runs_go_on_with_what_was_on_its_way(tmp_path):
         run(out=out, resume=True, call="each", evaluations=600)
 
 
+def test_async_runs_that_stop_among_the_known_solutions_go_on(tmp_path):
+    known = np.random.default_rng(0).random((100, 2))
+    options = {"call": "each", "initial": known, "workers": 2, "mode": "async", "out": tmp_path / "run", "resume": True}
+    run(evaluations=50, **options)
+    assert run(evaluations=300, **options).task_evaluations.sum() == 300
+
+
+def test_a_refused_budget_changes_nothing(tmp_path):
+    run(out=tmp_path / "run", evaluations=700)
+    with pytest.raises(ValueError, match="can be raised, not lowered"):
+        run(out=tmp_path / "run", evaluations=500, resume=True)
+    assert run(out=tmp_path / "run", evaluations=700, resume=True).evaluations == 700
+
+
+def test_a_fitness_may_change_the_folder_it_works_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "else").mkdir()
+
+    def wanders(solutions, tasks):
+        os.chdir(tmp_path / "else")
+        return sphere(solutions, tasks)
+
+    te.solve(wanders, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=500, out="run", checkpoint_every=64)
+    assert te.load(tmp_path / "run").evaluations == 500
+
+
+def test_a_finished_run_gives_its_tasks_as_they_are(tmp_path):
+    tasks = te.Tasks([("level", i) for i in range(60)], descriptors=TASKS)
+    options = {"bounds": (0, 1), "dim": 1, "evaluations": 100, "out": tmp_path / "run", "resume": True}
+    for _ in range(2):
+        assert te.solve(lambda x, t: -abs(x[0] - t[1]), tasks, **options).tasks is tasks
+
+
 # Between any two writes.
 
 
@@ -233,7 +268,11 @@ def test_without_any_good_checkpoint_it_begins_again(tmp_path):
     interrupted(out, 900, checkpoint_every=100)
     for file in (out / "checkpoints").iterdir():
         file.write_bytes(b"")
+    with pytest.raises(ValueError, match="has a result, but no checkpoint that can be used"):
+        run(out=out, resume=True)
+    (out / "result.npz").unlink()  # as if it had been killed
     assert_same(run(out=out, resume=True), run())
+    assert "begins again, without a checkpoint to go on from" in (out / "run.log").read_text()
 
 
 def test_a_result_that_is_damaged_is_made_again(tmp_path):
@@ -512,7 +551,7 @@ def test_the_command_says_what_can_not_go_on(simulator, capsys):
         (
             ["resume", "python"],
             "the run in 'python' was begun in Python, and only its program has the fitness: there, te.solve(..., "
-            "out=..., resume=True) with the same arguments goes on",
+            "out=..., resume=True) with the same arguments goes on, and te.failures lists what failed",
         ),
         (["replay", "python", "1"], "run 'python' has no failure 1: it has none"),
     ):

@@ -88,10 +88,11 @@ def test_setup_makes_the_last_argument_once_in_each_worker(tmp_path):
 
     assert_same(te.solve(fitness, TASKS, setup=setup, workers=2, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
     made = [path.name.partition("-")[0] for path in tmp_path.iterdir()]
-    assert len(made) == len(set(made)) == 2
+    assert len(made) == len(set(made))
+    assert 1 <= len(made) <= 2  # the run may end before the second is there
     assert str(os.getpid()) not in made
     assert_same(te.solve(fitness, TASKS, setup=setup, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == len(made) + 1
 
 
 def test_a_domain_may_bring_its_setup():
@@ -380,6 +381,94 @@ def test_a_run_in_which_nothing_succeeds_any_more_ends():
         te.solve(licence_runs_out, TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
 
 
+def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
+    """Half of the candidates kill their process, each of them twice."""
+
+    def crashy(solution, task):
+        if solution[0] > 0.5:
+            os._exit(7)
+        return -abs(solution[0] - task[0])
+
+    with warnings.catch_warnings(action="ignore"):
+        one, two = (te.solve(crashy, TASKS, workers=number, **PROBLEM | {"evaluations": 60}) for number in (1, 2))
+    assert_same(one, two)
+    assert one.failures["died"] > 15
+
+
+def test_failures_in_a_large_batch_are_no_streak():
+    with pytest.warns(te.FitnessWarning, match="raised"):
+        result = te.solve(
+            lambda x, t: 1 / int(x[0] > 0.5), TASKS, bounds=(0, 1), dim=1, evaluations=8192, batch_size=4096
+        )
+    assert result.failed > 1500
+
+
+def test_a_quick_function_never_runs_out_of_time():
+    """The place where a worker says what it is at is read while it is written."""
+    result = te.solve(lambda x, t: 0.0, TASKS, bounds=(0, 1), dim=1, evaluations=30_000, workers=2, timeout=60)
+    assert result.failed == 0
+
+
+def test_a_worker_whose_child_outlives_it_is_noticed():
+    def leaves_a_child(solution, task):
+        if solution[0] > 0.97:
+            subprocess.Popen(["sleep", "60"])
+            os._exit(1)
+        return 0.0
+
+    with warnings.catch_warnings(action="ignore"):
+        result = te.solve(leaves_a_child, TASKS, workers=2, **PROBLEM | {"evaluations": 64})
+    assert result.failures["died"] > 0
+
+
+def test_a_fitness_that_leaves_or_forks_is_one_that_fails():
+    def leaves(solution, task):
+        if solution[0] > 0.9:
+            sys.exit("enough")
+        if solution[0] > 0.8 and os.fork() == 0:
+            raise RuntimeError("in the child")
+        return sphere_each(solution, task)
+
+    with pytest.warns(te.FitnessWarning, match=r"\(raised \d+\)"):
+        result = te.solve(leaves, TASKS, workers=2, **PROBLEM | {"evaluations": 200})
+    assert result.evaluations == 200
+    with pytest.warns(te.FitnessWarning, match="raised"):
+        te.solve(lambda x, t: sys.exit(3) if x[0] > 0.5 else 0.0, TASKS, **PROBLEM)
+
+
+def test_what_a_function_does_to_its_arguments_stays_with_it():
+    def greedy(solution, task):
+        solution *= 0.5
+        if solution[0] > 0.4:
+            raise ValueError("too large")
+        return sphere_each(solution, task)
+
+    with warnings.catch_warnings(action="ignore"):
+        here, there = (te.solve(greedy, TASKS, on_error="retry", workers=number, **PROBLEM) for number in (None, 2))
+    assert_same(here, there)
+    assert here.retried == there.retried == 2 * here.failed > 0
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "a\u2028b", "two\nlines", "x" * 100_000])
+def test_any_text_of_an_error_is_kept(text, tmp_path):
+    def fails(solution, task):
+        if solution[0] > 0.5:
+            raise ValueError(text)
+        return 0.0
+
+    with pytest.warns(te.FitnessWarning, match="raised"):
+        result = te.solve(fails, TASKS, bounds=(0, 1), dim=1, evaluations=64, out=tmp_path / "run")
+    kept = te.failures(tmp_path / "run")
+    assert len(kept) == result.failed
+    assert all(len(failure.message) < 700 and "\n" not in failure.message for failure in kept)
+
+
+def test_tasks_that_can_not_be_sent_are_refused_with_the_reason():
+    locks = te.Tasks([threading.Lock() for _ in range(250)], descriptors=TASKS)
+    with pytest.raises(te.FitnessError, match=r"^tasks can't be sent to workers: TypeError: cannot pickle"):
+        te.solve(lambda x, lock: 0.0, locks, workers=1, **PROBLEM)
+
+
 def test_no_worker_is_left_behind():
     def alive():
         listed = subprocess.run(
@@ -441,6 +530,13 @@ def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
     auto, notes = tried_out(0.0, left=10**9, rows=10**7)
     assert auto.slots == 1
     assert notes[-1].startswith("workers='auto' takes this process alone, which is ")
+
+
+def test_auto_stays_where_workers_can_not_be_used(monkeypatch):
+    monkeypatch.setattr("taskelites.evaluation.auto._TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("taskelites.evaluation.auto._WORTH_SECONDS", 0.0)
+    lock = threading.Lock()
+    assert te.solve(lambda x, t: float(lock.locked()), TASKS, workers="auto", **PROBLEM).evaluations == 700
 
 
 def test_auto_gives_the_same_bits():

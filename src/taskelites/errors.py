@@ -38,6 +38,10 @@ class Interrupted(KeyboardInterrupt):
     signal: Any = None
 
 
+class StorageError(OSError):
+    """A file of a run could not be read or written."""
+
+
 class RunInUseError(RuntimeError):
     """Another process writes to the run folder."""
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from taskelites.errors import StorageError
+
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file under a temporary name, sync it and rename it, so that a reader sees the old file or the new one.
@@ -28,15 +30,20 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        sync_folder(path.parent)  # the new name, too, survives a power cut
     except OSError as error:
-        raise OSError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
+        raise StorageError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, survives a power cut
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -24,7 +24,7 @@ from taskelites.cli.typed import (
 from taskelites.errors import Interrupted, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.engine import Here, Lost, Work
-from taskelites.evaluation.manner import MODES, ON_ERROR
+from taskelites.evaluation.manner import MODES, ON_ERROR, Manner
 from taskelites.evaluation.workers import Workers
 from taskelites.problem import Domain
 from taskelites.result import Result
@@ -68,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
     if resumed:
         folder = options.resume
     else:
-        folder = (RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))).path
+        made = RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))
+        folder = Path(made.named)
     size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
     budget = f"{evaluations:,} evaluations, {algorithm.name}"
     seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
@@ -126,6 +127,8 @@ def resume(options: argparse.Namespace) -> int:
         for name in ("evaluations", "checkpoint_every", "ray", *_MANNER):
             if (value := getattr(options, name)) is not None:
                 setattr(before, name, value)
+        if options.on_error not in (None, "retry"):
+            before.retries = None
         if options.ray is not None:
             before.workers = None
         elif options.workers is not None:
@@ -147,7 +150,7 @@ def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     if not isinstance(origin, dict) or not isinstance(origin.get("command"), list):
         raise ValueError(
             f"the run in {options.run!r} was begun in Python, and only its program has the fitness: there, "
-            "te.solve(..., out=..., resume=True) with the same arguments goes on"
+            "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.failures lists what failed"
         )
     place = origin.get("folder")
     there = contextlib.chdir(place) if isinstance(place, str) and Path(place).is_dir() else contextlib.nullcontext()
@@ -162,6 +165,7 @@ def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
 def replay(options: argparse.Namespace) -> int:
     """Make a failed evaluation again."""
     failure = read_failure(options.run, options.id)
+    Manner(timeout=options.timeout)  # it must make sense
     folder = Path(options.run).resolve()
     if read_plan(folder) is None and read_plan(folder.parent) is not None:  # a replicate of a run that has several
         options.run = str(folder.parent)

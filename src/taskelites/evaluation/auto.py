@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from taskelites.errors import FitnessError
 from taskelites.evaluation.engine import Finished, Here, Work
 from taskelites.evaluation.workers import Workers
 
@@ -49,7 +50,6 @@ class Auto:
         self._workers: Workers | None = None
         self._engine: Here | Workers = here
         self._alone, self._together = _Clock(), _Clock()
-        self._decided = False
         self.decision = ""
 
     @property
@@ -69,13 +69,9 @@ class Auto:
         found = self._engine.collect(wait)
         self._clock.seconds += time.perf_counter() - begin
         self._clock.rows += sum(len(work) for work, _ in found)
-        if not self._decided:
+        if not self.decision:
             self._consider()
         return found
-
-    def drop(self) -> None:
-        """Forget what is not finished."""
-        self._engine.drop()
 
     def close(self) -> None:
         """End, with the workers."""
@@ -87,39 +83,40 @@ class Auto:
         return self._alone if self._engine is self._here else self._together
 
     def _consider(self) -> None:
-        if self._engine is self._here:
+        try:
             if self._workers is None:
                 if self._alone.enough and self._left() / self._alone.rate > _WORTH_SECONDS:
                     self._workers = self._start()  # they start while this process goes on
-            elif self._workers.ready:
-                self._engine = self._workers
-                while self._here.waiting:
-                    self._workers.submit(self._here.waiting.popleft())
-        elif self._together.enough and self._together.rows >= _TRIAL_ROWS * self._workers_number:
-            self._decide()
+            elif self._engine is self._here:
+                if self._workers.ready:
+                    self._engine = self._workers
+                    while self._here.waiting:
+                        self._workers.submit(self._here.waiting.popleft())
+            elif self._together.enough and self._together.rows >= _TRIAL_ROWS * self._workers.slots:
+                self._decide(self._workers)
+        except FitnessError as problem:  # workers can't be used
+            self._settle(f"this process alone: {problem}")
+            self._come_back()
 
-    @property
-    def _workers_number(self) -> int:
-        return 0 if self._workers is None else self._workers.slots
-
-    def _decide(self) -> None:
-        assert self._workers is not None  # or there would be nothing to decide
+    def _decide(self, workers: Workers) -> None:
         gain = self._together.rate / self._alone.rate
-        self._decided = True
         if gain >= 1.0:
-            self.decision = f"{self._workers.slots} workers, which are {gain:.3g} times as fast as this process alone"
-        else:
-            self.decision = (
-                f"this process alone, which is {1 / gain:.3g} times as fast as {self._workers.slots} workers"
+            self._settle(
+                f"{workers.slots} workers, which are {gain:.3g} times as fast as this process alone (measured)"
             )
-        self._note(f"workers='auto' takes {self.decision} (measured)")
-        if gain < 1.0:
-            self._switch_back()
+        else:
+            times = f"{1 / gain:.3g} times as fast as {workers.slots} workers"
+            self._settle(f"this process alone, which is {times} (measured)")
+            self._come_back()
 
-    def _switch_back(self) -> None:
-        assert self._workers is not None  # as above
-        for work in self._workers.unfinished():
-            self._here.submit(work)
-        self._workers.close()
+    def _settle(self, decision: str) -> None:
+        self.decision = decision
+        self._note(f"workers='auto' takes {decision}")
+
+    def _come_back(self) -> None:
+        if self._workers is not None:
+            for work in self._workers.unfinished():
+                self._here.submit(work)
+            self._workers.close()
         self._workers = None
         self._engine = self._here

@@ -22,6 +22,7 @@ import numpy as np
 # takes its process along. A failed `setup` is no evaluation's, and ends the run.
 KINDS = ("raised", "nan", "nonsense", "timeout", "died")
 SETUP = "setup"
+_LONGEST_TEXT, _LONGEST_TRACE = 500, 5000
 
 
 class Trouble(NamedTuple):
@@ -122,7 +123,7 @@ class Caller:
                 fitness[row] = value if type(value) is float else one_number(value)
             except NonsenseError as problem:
                 troubles.append(Trouble(row, "nonsense", str(problem), ""))
-            except Exception as problem:  # noqa: BLE001 - whatever the user's function raises is reported as its own
+            except (Exception, SystemExit) as problem:  # noqa: BLE001 - what the user's function raises is its own
                 troubles.append(Trouble(row, "raised", *raised("fitness", problem)))
             if halt():
                 break
@@ -140,7 +141,7 @@ class Caller:
             return numbers("fitness", values, (rows,)), described, []
         except NonsenseError as problem:
             trouble = Trouble(-1, "nonsense", str(problem), "")
-        except Exception as problem:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - as above
             trouble = Trouble(-1, "raised", *raised("fitness", problem))
         behaviour = np.full((rows, self.behaviour_dim), np.nan) if self.behaviour_dim else None
         return np.full(rows, np.nan), behaviour, [trouble]
@@ -156,7 +157,7 @@ class Caller:
 def raised(what: str, problem: BaseException) -> tuple[str, str]:
     """What the user's function raised, with the line of it that did; and the whole traceback."""
     try:
-        text = str(problem)
+        text = " ".join(str(problem).split())[:_LONGEST_TEXT]  # one line
     except Exception:  # noqa: BLE001 - an exception whose text can't be had is still an exception
         text = "(it has no text)"
     frames = traceback.extract_tb(problem.__traceback__)[1:]  # the first is ours
@@ -165,6 +166,8 @@ def raised(what: str, problem: BaseException) -> tuple[str, str]:
         trace = "".join(traceback.format_exception(problem))
     except Exception:  # noqa: BLE001 - as above
         trace = "".join(traceback.format_tb(problem.__traceback__))
+    if len(trace) > 2 * _LONGEST_TRACE:
+        trace = f"{trace[:_LONGEST_TRACE]}\n...\n{trace[-_LONGEST_TRACE:]}"
     return f"{what} raised {type(problem).__name__}: {text}{where}", trace
 
 
@@ -222,6 +225,8 @@ class Remote:
         key = f"{self.token} {threading.get_ident()}"
         _, solutions, tasks = cloudpickle.loads(chunk)
         if key not in kept:
+            for old in [name for name in kept if name.endswith(f" {threading.get_ident()}")]:
+                del kept[old]  # of a run that is over
             doing = "reading the fitness"
             try:
                 own = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from taskelites.evaluation.calling import Answer
-from taskelites.evaluation.engine import Engine, Finished, Lost, Work
+from taskelites.evaluation.engine import SHORT, Engine, Finished, Lost, Work
 
 # A chunk of single evaluations should take this long: much longer than a message, much shorter than a coffee.
 _CHUNK_SECONDS = 0.02
 _MOST_ROWS = 4096
-# Chunks that take less than this must wait in line, or whoever is done with one waits for the next.
-_SHORT = 0.005
 _WAIT = 0.1
 
 
@@ -48,12 +46,14 @@ class Outcomes:
         fitness: `(n,)`.
         behaviour: `(n, behaviour_dim)`, or None.
         failures: by place among these n.
+        again: by place among these n, how many evaluations more than one were made.
     """
 
     rows: np.ndarray
     fitness: np.ndarray
     behaviour: np.ndarray | None
     failures: dict[int, Failure] = field(default_factory=dict)
+    again: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,8 +62,9 @@ class Outcomes:
         """Some of them."""
         start, stop, _ = which.indices(len(self))
         failures = {i - start: failure for i, failure in self.failures.items() if start <= i < stop}
+        again = {i - start: number for i, number in self.again.items() if start <= i < stop}
         behaviour = None if self.behaviour is None else self.behaviour[which]
-        return Outcomes(self.rows[which], self.fitness[which], behaviour, failures)
+        return Outcomes(self.rows[which], self.fitness[which], behaviour, failures, again)
 
 
 class Dispatcher:
@@ -73,29 +74,22 @@ class Dispatcher:
         engine: what evaluates.
         chunk: rows of a chunk; None to fit them to how long an evaluation takes.
         retries: how often an evaluation that failed is tried again.
-        note: told in a sentence what happens.
 
     Attributes:
-        retried: evaluations that were made again because they had failed.
-        repeated: evaluations that were made again because of another one in their chunk.
+        evaluated: how many evaluations were made.
         seconds: in all evaluations together, as measured where they ran.
         waited: seconds spent sending and waiting.
         lost: chunks whose worker died or was killed.
     """
 
-    def __init__(
-        self, engine: Engine, *, chunk: int | None, retries: int = 0, note: Callable[[str], None] = lambda text: None
-    ) -> None:
+    def __init__(self, engine: Engine, *, chunk: int | None, retries: int = 0) -> None:
         self.engine = engine
         self.chunk = chunk
-        self.retried = 0
-        self.repeated = 0
         self.seconds = 0.0
         self.waited = 0.0
         self.evaluated = 0
         self.lost = 0
         self._retries = retries
-        self._note = note
         self._unanswered = 0
         self._chunks = 0
 
@@ -112,6 +106,7 @@ class Dispatcher:
         behaviour = np.empty((rows, behaviour_dim)) if behaviour_dim else None
         known = np.zeros(rows, bool)
         failures: dict[int, Failure] = {}
+        again: dict[int, int] = {}
         sent = given = 0
         while given < rows:
             while sent < rows and self.room > 0:
@@ -125,13 +120,13 @@ class Dispatcher:
                     behaviour[found.rows] = np.nan if found.behaviour is None else found.behaviour
                 known[found.rows] = True
                 failures |= {int(found.rows[i]): failure for i, failure in found.failures.items()}
+                again |= {int(found.rows[i]): number for i, number in found.again.items()}
             until = rows if known[given:].all() else given + int(known[given:].argmin())
             if until > given:
-                whole = Outcomes(np.arange(rows), fitness, behaviour, failures)
+                whole = Outcomes(np.arange(rows), fitness, behaviour, failures, again)
                 yield whole.part(slice(given, until))
                 given = until
-            if halt() and given < rows:
-                self.drop()
+            if halt():
                 return
 
     def send(self, work: Work) -> None:
@@ -151,11 +146,6 @@ class Dispatcher:
         settled = [self._settle(*each) for each in finished]
         return [each for each in settled if each is not None]
 
-    def drop(self) -> None:
-        """Forget what is not settled."""
-        self._unanswered = 0
-        self.engine.drop()
-
     def size(self, rows: int) -> int:
         """How many of so many rows the next chunk takes."""
         return self._size(rows, 0)
@@ -164,7 +154,7 @@ class Dispatcher:
     def room(self) -> int:
         """How many chunks more the engine should get, so that none of its slots runs dry."""
         slots = self.engine.slots
-        short = self._chunks > 0 and self.seconds / self._chunks < _SHORT
+        short = self._chunks > 0 and self.seconds / self._chunks < SHORT
         return slots + (slots + 2 if short else max(2, slots // 4)) - self._unanswered
 
     def _size(self, left: int, sent: int) -> int:
@@ -187,12 +177,11 @@ class Dispatcher:
         self._chunks += 1
         fitness = answer.fitness
         if not answer.troubles and np.isfinite(fitness).all():
-            return Outcomes(work.rows, fitness, answer.behaviour)
+            return Outcomes(work.rows, fitness, answer.behaviour, again=_again(work))
         if answer.troubles and answer.troubles[0].row < 0:
             trouble = answer.troubles[0]
             if trouble.kind == "raised" and len(work) > 1:  # one of them is the culprit
-                self.repeated += len(work)
-                self._again(work, range(len(work)))
+                self._one_by_one(work)
                 return None
             failures = {i: Failure(trouble.kind, trouble.message, trouble.trace) for i in range(len(work))}
         else:
@@ -204,28 +193,29 @@ class Dispatcher:
     def _settle_lost(self, work: Work, lost: Lost) -> Outcomes | None:
         self.lost += 1
         if lost.row is None:
-            self.repeated += len(work)
-            self._again(work, range(len(work)))
+            # Once more as it is, since the same rows give the same bits; then one of them is taken to be the culprit.
+            if lost.kind == "died" and work.deaths == 0:
+                self.send(work.part(slice(None), deaths=1))
+            else:
+                self._one_by_one(work)
             return None
         others = [i for i in range(len(work)) if i != lost.row]
-        self.repeated += len(others)
         while others:
-            size = len(others) if self.chunk is not None else self.size(len(others))
+            size = self.size(len(others))
             self.send(work.part(others[:size]))
             others = others[size:]
         culprit = work.part([lost.row], deaths=work.deaths + (lost.kind == "died"))
         # Workers are also killed by others: by whoever wants the memory, say. So no evaluation is blamed at once.
         if lost.kind == "died" and culprit.deaths == 1:
-            self.retried += 1
             self.send(culprit)
             return None
         behaviour = None  # whoever stores it fills in NaN
         return self._final(culprit, np.array([np.nan]), behaviour, {0: Failure(lost.kind, lost.message)})
 
-    def _again(self, work: Work, places: Any) -> None:
-        """Send candidates once more, each on its own."""
-        for i in places:
-            self.send(work.part([i]))
+    def _one_by_one(self, work: Work) -> None:
+        """Send candidates once more, each on its own; of those that are fine, nobody died."""
+        for i in range(len(work)):
+            self.send(work.part([i], deaths=0))
 
     def _final(
         self, work: Work, fitness: np.ndarray, behaviour: np.ndarray | None, failures: dict[int, Failure]
@@ -233,18 +223,24 @@ class Dispatcher:
         """What is final of a chunk with failures: all, unless they are to be tried again."""
         if failures and work.retries < self._retries:
             places = sorted(failures)
-            self.retried += len(places)
             self.send(work.part(places, retries=work.retries + 1))
             kept = np.setdiff1d(np.arange(len(work)), places)
             if not len(kept):
                 return None
-            return Outcomes(work.rows[kept], fitness[kept], None if behaviour is None else behaviour[kept])
-        again = work.deaths - 1 if any(each.kind == "died" for each in failures.values()) else work.deaths
-        tries = 1 + work.retries + again
+            part = work.part(kept)
+            return Outcomes(part.rows, fitness[kept], None if behaviour is None else behaviour[kept], {}, _again(part))
+        again = _again(work)
+        tries = 1 + again.get(0, 0)
         failures = {i: Failure(each.kind, each.message, each.trace, tries) for i, each in failures.items()}
         values = fitness.copy()
         values[list(failures)] = np.nan
-        return Outcomes(work.rows, values, behaviour, failures)
+        return Outcomes(work.rows, values, behaviour, failures, again)
+
+
+def _again(work: Work) -> dict[int, int]:
+    """How many evaluations more than one each row took, apart from those for the sake of another row."""
+    more = work.retries + (work.deaths > 0)
+    return dict.fromkeys(range(len(work)), more) if more else {}
 
 
 __all__ = ["Dispatcher", "Failure", "Finished", "Outcomes"]

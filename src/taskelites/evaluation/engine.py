@@ -14,6 +14,8 @@ from taskelites.evaluation import calling
 from taskelites.evaluation.calling import Answer, Caller, Trouble, raised
 
 _UNNOTICED = 0.02  # seconds
+# Whoever is done with a chunk that takes less than this should find the next one waiting.
+SHORT = 0.005
 # Workers need not have this library, so what they run of it goes along with the fitness.
 cloudpickle.register_pickle_by_value(calling)
 
@@ -71,17 +73,24 @@ class Engine(Protocol):
     def collect(self, wait: float) -> list[Finished]:
         """What is finished; if nothing is, wait for so many seconds at most."""
 
-    def drop(self) -> None:
-        """Forget all that is not finished; what runs may be left running."""
-
     def close(self) -> None:
-        """End, at once, and leave no process behind."""
+        """End, at once, with all that is not finished, and leave no process behind."""
 
 
 def as_answer(plain: tuple[Any, ...]) -> Answer:
     """An answer as it travels, as one to work with."""
     fitness, behaviour, troubles, seconds = plain
     return Answer(fitness, behaviour, [Trouble(*trouble) for trouble in troubles], seconds)
+
+
+def pack(ticket: int, work: Work) -> bytes:
+    """A chunk as it travels to another process."""
+    try:
+        return bytes(cloudpickle.dumps((ticket, work.solutions, work.tasks)))
+    except Exception as problem:
+        raise setup_error(
+            f"tasks can't be sent to workers: {type(problem).__name__}: {problem}; give them as something that pickles"
+        ) from problem
 
 
 def setup_error(message: str, trace: str = "") -> FitnessError:
@@ -115,17 +124,15 @@ class Here:
         end = time.perf_counter() + _UNNOTICED
         while self.waiting and not (found and (self._halt() or time.perf_counter() > end)):
             work = self.waiting.popleft()
-            answer = as_answer(self._caller(work.solutions, work.tasks, calling.nothing, self._halt))
+            # Copies, as workers get: the function may write to its arguments, and be called with them once more.
+            tasks = work.tasks.copy() if isinstance(work.tasks, np.ndarray) else work.tasks
+            answer = as_answer(self._caller(work.solutions.copy(), tasks, calling.nothing, self._halt))
             done = len(answer.fitness)
             if done < len(work):
                 self.waiting.appendleft(work.part(slice(done, None)))
                 work = work.part(slice(done))
             found.append((work, answer))
         return found
-
-    def drop(self) -> None:
-        """Forget what waits."""
-        self.waiting.clear()
 
     def close(self) -> None:
         """Nothing to end."""

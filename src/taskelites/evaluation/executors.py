@@ -10,7 +10,7 @@ import cloudpickle
 
 from taskelites.errors import FitnessError
 from taskelites.evaluation.calling import SETUP, Caller, Remote
-from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, setup_error
+from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, pack, setup_error
 
 # Dask's scheduler pickles anew what it received: by its module's name, it would bring the library along.
 Remote.__module__ = "__main__"
@@ -85,7 +85,7 @@ class Futures:
         """Take a chunk."""
         # The number makes each message another one: Dask takes equal ones for one and the same.
         self._number += 1
-        chunk = cloudpickle.dumps((self._number, work.solutions, work.tasks))
+        chunk = pack(self._number, work)
         try:
             future = self._executor.submit(self._payload, chunk)
         except Exception as problem:  # a pool that is broken or shut down, or can't pickle the fitness
@@ -114,10 +114,13 @@ class Futures:
         # Nobody here cancels what is still awaited: a pool was shut down, or Dask lost its scheduler.
         except (BrokenExecutor, CancelledError) as problem:
             raise self._unusable(problem) from problem
-        except Exception as problem:
+        except BaseException as problem:
+            if isinstance(problem, KeyboardInterrupt) and future.exception() is not problem:
+                raise  # it is this process's own
             if self._payload.problem is not None:
                 raise self._unusable(problem) from problem
-            late = self._timeout is not None and time.monotonic() - since >= self._timeout
+            # It may have waited in line before its node was lost, so only a second loss is taken for its own fault.
+            late = self._timeout is not None and time.monotonic() - since >= self._timeout and work.deaths > 0
             how = f"no answer came from its process ({_in_short(problem)})"
             if late:
                 how = f"an evaluation took more than {self._timeout:g} s, and its process ended itself"
@@ -140,15 +143,11 @@ class Futures:
             hint = "; it was shut down, or lost its scheduler"
         return FitnessError(f"executor can't go on: {_in_short(problem)}{hint}")
 
-    def drop(self) -> None:
-        """Cancel what has not begun, and forget the rest."""
+    def close(self) -> None:
+        """Cancel what has not begun, and forget the rest; the executor is the user's to shut down."""
         for future in list(self._work):
             self._work.pop(future)
             future.cancel()
-
-    def close(self) -> None:
-        """Drop everything; the executor is the user's to shut down."""
-        self.drop()
 
 
 def _in_short(problem: BaseException) -> str:

@@ -142,7 +142,7 @@ class Manner:
             note: told in a sentence what happens.
         """
         engine = self._engine(caller, left, halt, note)
-        return Dispatcher(engine, chunk=self.chunk(caller.call, batch_size), retries=self.tries_more, note=note)
+        return Dispatcher(engine, chunk=self.chunk(caller.call, batch_size), retries=self.tries_more)
 
     def chunk(self, call: str, batch_size: int) -> int | None:
         """Rows of a chunk; None where they may follow the clock.

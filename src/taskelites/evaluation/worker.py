@@ -9,42 +9,63 @@ import mmap
 import os
 import pickle
 import signal
-import struct
 import sys
 import time
 import traceback
 from multiprocessing.connection import Connection
+from typing import Any
 
-# Which chunk, which of its rows, and when it began.
-PLACE = struct.Struct("qqd")
+# When the row began (in nanoseconds), which row, of which chunk: stored one by one in this order, so that whoever reads
+# in between takes a row for younger than it is, never for older.
+SINCE, ROW, TICKET = range(3)
+PLACE_BYTES = 24
 
 
 def main() -> None:
     """Serve until the connection ends."""
     if sys.platform == "linux":  # or a hung worker would outlive a run that was killed
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    connection = Connection(int(sys.argv[1]))
-    with mmap.mmap(int(sys.argv[2]), PLACE.size) as place, connection:
+    descriptors = [int(text) for text in sys.argv[1:3]]
+    for descriptor in descriptors:  # what a fitness starts must not keep the connection open
+        os.set_inheritable(descriptor, False)
+    # Never closed here: the run takes its end for the end of this process.
+    connection = Connection(descriptors[0])
+    place = memoryview(mmap.mmap(descriptors[1], PLACE_BYTES)).cast("q")
+    sys.argv[:] = ["taskelites-worker"]
+    try:
+        path, payload = connection.recv()
+        sys.path[:] = path
+        caller = pickle.loads(payload).prepare()
+    except BaseException as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
+        refuse(connection, "", problem)
+        return
+    connection.send((None, None, None))
+    own = os.getpid()
+    while True:
         try:
-            path, payload = connection.recv()
-            sys.path[:] = path
-            # Tests are run by names such as -c and files that do not exist; a user's function may look.
-            sys.argv[:] = ["taskelites-worker"]
-            caller = pickle.loads(payload).prepare()
-        except BaseException as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
-            connection.send((None, f"{type(problem).__name__}: {problem}", traceback.format_exc()))
+            message = connection.recv_bytes()
+        except EOFError:
             return
-        connection.send((None, None, None))
-        while True:
-            try:
-                ticket, solutions, tasks = pickle.loads(connection.recv_bytes())
-            except EOFError:
-                return
+        try:
+            ticket, solutions, tasks = pickle.loads(message)
+        except Exception as problem:  # noqa: BLE001 - as above
+            refuse(connection, "tasks can't be read there: ", problem)
+            return
 
-            def begins(row: int, ticket: int = ticket) -> None:
-                PLACE.pack_into(place, 0, ticket, row, time.monotonic())
+        def begins(row: int, ticket: int = ticket) -> None:
+            place[SINCE] = time.monotonic_ns()
+            place[ROW] = row
+            place[TICKET] = ticket
 
-            connection.send((ticket, caller(solutions, tasks, begins), None))
+        answer = caller(solutions, tasks, begins)
+        if os.getpid() != own:  # the fitness forked, and this is its child
+            os._exit(0)
+        connection.send((ticket, answer, None))
+
+
+def refuse(connection: Any, what: str, problem: BaseException) -> None:
+    """Say why nothing can be evaluated here."""
+    connection.send((None, f"{what}{type(problem).__name__}: {problem}", traceback.format_exc()))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import cloudpickle
 from taskelites.errors import FitnessError
 from taskelites.evaluation import worker
 from taskelites.evaluation.calling import Caller
-from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, setup_error
+from taskelites.evaluation.engine import SHORT, Finished, Lost, Work, as_answer, pack, setup_error
 
 # As many processes as cores are wanted, not their square; and no worker may take the accelerator from the search.
 _ENVIRONMENT = {
@@ -30,11 +30,11 @@ _ENVIRONMENT = {
     **{"VECLIB_MAXIMUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"},
     **{"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1", "JAX_PLATFORMS": "cpu"},
 }
-# A worker whose chunks take less than this gets the next one while it is still busy.
-_SHORT = 0.005
 # What a pipe takes without anybody reading; more could wait for ever for a worker that hangs.
 _PIPE_BYTES = 32_768
 _LONGEST_WAIT = 0.1
+# One after another, once something was evaluated: a fitness that crashes often is not one that only crashes.
+_MOST_DEATHS = 1000
 
 
 def cores() -> int:
@@ -52,8 +52,8 @@ class _Worker:
         self.ready = False
         self.closing = ""
         with theirs, tempfile.TemporaryFile() as shared:
-            shared.truncate(worker.PLACE.size)
-            self._place = mmap.mmap(shared.fileno(), worker.PLACE.size)
+            shared.truncate(worker.PLACE_BYTES)
+            self._place = memoryview(mmap.mmap(shared.fileno(), worker.PLACE_BYTES)).cast("q")
             self.process = subprocess.Popen(
                 [sys.executable, "-P", worker.__file__, str(theirs.fileno()), str(shared.fileno())],
                 pass_fds=(theirs.fileno(), shared.fileno()),
@@ -75,8 +75,9 @@ class _Worker:
 
     def row(self) -> tuple[int | None, float | None]:
         """The row of the first unanswered chunk that it is at, and since when."""
-        ticket, row, since = worker.PLACE.unpack_from(self._place, 0)
-        return (row, since) if self.sent and ticket == self.sent[0][0] else (None, None)
+        if not self.sent or self._place[worker.TICKET] != self.sent[0][0]:
+            return None, None
+        return self._place[worker.ROW], self._place[worker.SINCE] / 1e9
 
     def kill(self) -> None:
         """Kill it with all that it started."""
@@ -87,7 +88,7 @@ class _Worker:
     def end(self) -> str:
         """Close what is left of a dead one; how it died."""
         self.connection.close()
-        self._place.close()
+        self._place.release()
         status = self.process.wait()
         if status < 0:
             with contextlib.suppress(ValueError):
@@ -139,9 +140,18 @@ class Workers:
         self._waiting: deque[Work] = deque()
         self._tickets = 1  # a worker that has not begun yet shows 0
         self._deaths = 0
+        self._answered = False
         self._buried = 0
         self._seconds = 1.0  # that a chunk takes, of late
-        self._workers = [_Worker() for _ in range(number)]
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(number):
+                self._workers.append(_Worker())
+        except OSError as problem:
+            self.close()
+            raise setup_error(
+                f"only {len(self._workers)} of {number} workers could be started: {problem.strerror or problem}"
+            ) from problem
         for each in self._workers:
             each.greet(self._payload)
 
@@ -176,15 +186,6 @@ class Workers:
         """All that was submitted and did not come back."""
         return [work for each in self._workers for _, work in each.sent] + list(self._waiting)
 
-    def drop(self) -> None:
-        """Forget all work: workers that are busy are replaced."""
-        self._waiting.clear()
-        for i, each in enumerate(self._workers):
-            if each.sent:
-                each.kill()
-                each.end()
-                self._workers[i] = _Worker().greet(self._payload)
-
     def close(self) -> None:
         """Kill all of them."""
         for each in self._workers:
@@ -194,14 +195,14 @@ class Workers:
         self._workers = []
 
     def _hand_out(self) -> None:
-        depth = 2 if self._seconds < _SHORT else 1
+        depth = 2 if self._seconds < SHORT else 1
         for ahead in range(depth):
             for each in self._workers:
                 if not self._waiting:
                     return
                 if each.ready and len(each.sent) == ahead:
                     work = self._waiting.popleft()
-                    message = cloudpickle.dumps((self._tickets, work.solutions, work.tasks))
+                    message = pack(self._tickets, work)
                     if ahead and len(message) > _PIPE_BYTES:
                         self._waiting.appendleft(work)
                         return
@@ -211,7 +212,11 @@ class Workers:
     def _listen(self, seconds: float) -> list[Finished]:
         found: list[Finished] = []
         by_connection = {each.connection: each for each in self._workers}
-        for connection in wait(list(by_connection), seconds):
+        heard = wait(list(by_connection), seconds)
+        if not heard:  # a dead one whose own children hold its end of the connection
+            dead = [each for each in self._workers if each.process.poll() is not None and not each.connection.poll()]
+            return [lost for each in dead for lost in self._bury(each)]
+        for connection in heard:
             each = by_connection[connection]  # type: ignore[index]
             try:
                 ticket, answer, trace = each.connection.recv()
@@ -223,30 +228,36 @@ class Workers:
                     raise setup_error(f"a worker could not be set up: {answer}", trace)
                 each.ready = True
                 continue
+            if not each.sent or ticket != each.sent[0][0]:  # something else has written to its connection
+                found += self._bury(each)
+                continue
             _, work = each.sent.popleft()
             found.append((work, as_answer(answer)))
-            self._deaths = 0
+            self._deaths, self._answered = 0, True
             self._seconds += 0.2 * (found[-1][1].seconds - self._seconds)  # type: ignore[union-attr]
         return found
 
     def _bury(self, each: _Worker, kind: str = "died") -> list[Finished]:
         """Replace a dead worker; the chunk it was at is lost, and others that it had wait again."""
         row, _ = each.row()
-        each.kill()  # what it may have started
+        if not each.closing:  # how it ended is worth the wait
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                each.process.wait(timeout=1)
+        each.kill()  # or what it may have started
         end = each.end()
         how = each.closing or f"the worker {end}"
         lost: list[Finished] = []
-        if each.sent:
+        if each.sent and row is not None:  # or it had not begun
             _, work = each.sent.popleft()
             at = 0 if len(work) == 1 else None if self._whole else row
             lost.append((work, Lost(kind, at, how)))
-            self._waiting.extendleft(other for _, other in reversed(each.sent))
+        self._waiting.extendleft(other for _, other in reversed(each.sent))
         self._buried += 1
         if self._buried <= 3 or 10 ** round(math.log10(self._buried)) == self._buried:  # not a line for each of a day's
             self._note(f"{how}; a new one takes its place ({self._buried:,} so far)")
         if kind == "died":
             self._deaths = 1 if row else self._deaths + 1  # rows before this one were evaluated
-            limit = 10 + 3 * self.slots
+            limit = _MOST_DEATHS if self._answered else 10 + 3 * self.slots
             if self._deaths > limit:
                 raise FitnessError(
                     f"workers do nothing but die: {self._deaths} of them one after another, without an evaluation in "
@@ -276,7 +287,7 @@ class Workers:
         if self._timeout is None:
             return found
         for each, left in self._left():
-            if left <= 0 and not each.connection.poll():
+            if left <= 0 and not each.connection.poll() and each.row()[1] is not None:
                 each.closing = f"an evaluation took more than {self._timeout:g} s, and its worker was killed"
                 found += self._bury(each, "timeout")
         return found

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from taskelites.errors import whole_number
-from taskelites.storage import write_whole
+from taskelites.errors import StorageError, whole_number
+from taskelites.storage import sync_folder, write_whole
 
 FORMAT = "taskelites-checkpoint"
 FORMAT_VERSION = 1
@@ -162,7 +162,7 @@ class Checkpoints:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _sync(self._folder.parent)
+            sync_folder(self._folder.parent)
         except OSError as error:
             raise _explained(error, "make the checkpoint folder", self._folder) from error
 
@@ -179,7 +179,7 @@ class Checkpoints:
         for path in left + before[_KEPT - 1 :]:
             _remove(path)
         if left:  # back after a power cut, they would be taken for the newest
-            _sync(self._folder)
+            sync_folder(self._folder)
 
     def _set_aside(self, path: Path, reason: str, found: Checkpoint | None, position: int | None) -> None:
         aside = path.with_name(f"{path.name}.damaged")
@@ -276,16 +276,8 @@ def _remove(path: Path) -> None:
         raise _explained(error, "remove the old file", path) from error
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _explained(error: OSError, action: str, path: Path) -> OSError:
-    return OSError(
+def _explained(error: OSError, action: str, path: Path) -> StorageError:
+    return StorageError(
         error.errno, f"could not {action} {str(path)!r}: {error.strerror or error}; check the disk and the permissions"
     )
 

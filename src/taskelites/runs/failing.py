@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import FitnessError, whole_number
-from taskelites.evaluation import KINDS, Failure
+from taskelites.evaluation import Failure
 from taskelites.evaluation.calling import shown
 from taskelites.runs.folder import RunFolder
 
@@ -30,22 +30,18 @@ class FailureLog:
     """The failures of one run.
 
     Args:
-        on_error: "skip", "retry" or "raise".
         folder: keeps them on disk.
         note: told of the first of each kind.
 
     Attributes:
         counts: how many of each kind.
         retried: evaluations made again because they had failed; not counted anywhere else.
-        repeated: evaluations made again because of another one in their chunk.
     """
 
-    on_error: str
     folder: RunFolder | None
     note: Callable[[str], None]
     counts: Counter[str] = field(default_factory=Counter)
     retried: int = 0
-    repeated: int = 0
     first: Failure | None = None
     where: str = ""
     last: str = ""
@@ -99,24 +95,12 @@ class FailureLog:
             error.add_note(self.first.trace)
         return error
 
-    def summary(self) -> str:
-        """The counts in words.
-
-        Example:
-            >>> log = FailureLog("skip", None, print)
-            >>> log.counts.update(raised=2, timeout=1)
-            >>> log.summary()
-            'raised 2, timeout 1'
-        """
-        return ", ".join(f"{kind} {self.counts[kind]:,}" for kind in KINDS if self.counts[kind])
-
     def snapshot(self) -> dict[str, Any]:
         """All that a checkpoint keeps of it."""
         first = None if self.first is None else [self.first.kind, self.first.message, self.first.trace]
         return {
             "counts": dict(self.counts),
             "retried": self.retried,
-            "repeated": self.repeated,
             "first": first,
             "where": self.where,
             "recorded": self.recorded,
@@ -128,7 +112,7 @@ class FailureLog:
         """Go on from what a checkpoint kept."""
         self.counts = Counter(kept["counts"])
         self.first = None if kept["first"] is None else Failure(*kept["first"])
-        for name in ("retried", "repeated", "where", "recorded", "succeeded", "streak"):
+        for name in ("retried", "where", "recorded", "succeeded", "streak"):
             setattr(self, name, kept[name])
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
@@ -185,7 +169,7 @@ def failures(run: Any) -> list[FailedEvaluation]:
         raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
     path = folder / "failures.jsonl"
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+    for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else ():
         try:
             record = json.loads(line)
             found.append(FailedEvaluation(**record | {"solution": np.array(record["solution"], np.float64)}))

@@ -8,14 +8,16 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
+from taskelites.errors import StorageError
 from taskelites.result import Result
 from taskelites.runs.checkpoint import Checkpoints
 from taskelites.storage import write_text
@@ -45,15 +47,16 @@ class RunFolder:
     """
 
     def __init__(self, path: str | PathLike[str], *, resume: bool = False) -> None:
-        self.path = Path(path)
+        self.named = str(path)
+        self.path = Path(path).absolute()  # a fitness may change the folder it works in
         self.known = read_plan(self.path) if resume else None
         if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
             hint = "it holds no run to go on with" if resume else "runs never overwrite"
-            raise FileExistsError(f"out is {str(self.path)!r}, which is not empty; {hint}: name a new folder")
+            raise FileExistsError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(error.errno, f"could not make the run folder {str(self.path)!r}: {error.strerror}") from error
+            raise OSError(error.errno, f"could not make the run folder {self.named!r}: {error.strerror}") from error
         self.checkpoints = Checkpoints(self.path / "checkpoints", self.log)
 
     @classmethod
@@ -62,6 +65,7 @@ class RunFolder:
         path.mkdir(exist_ok=True)
         folder = cls.__new__(cls)
         folder.path = path
+        folder.named = str(path)
         folder.known = None
         folder.checkpoints = Checkpoints(path / "checkpoints", folder.log)
         return folder
@@ -117,19 +121,30 @@ class RunFolder:
     def add_failure(self, record: Mapping[str, Any]) -> None:
         """Keep a failed evaluation."""
         with _appended(self.path / "failures.jsonl") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(record, default=repr) + "\n")
 
     def keep_failures(self, number: int) -> None:
         """Forget all failures but the first so many."""
         path = self.path / "failures.jsonl"
         if path.exists():
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[:number]
-            write_text(path, "".join(lines))
+            lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:number]
+            write_text(path, "".join(f"{line}\n" for line in lines))
 
-    def forget(self) -> None:
-        """Remove what a run wrote that was killed before its first checkpoint, and begins again."""
-        for name in ("metrics.csv", "failures.jsonl", "result.npz"):
-            (self.path / name).unlink(missing_ok=True)
+    def begin_again(self) -> None:
+        """Remove what a run wrote that has no checkpoint: it was killed before its first one, or they are damaged.
+
+        Raises:
+            ValueError: if there is a result, which is worth more than the run.
+        """
+        if (self.path / "result.npz").exists():
+            raise ValueError(
+                f"the run in {self.named!r} has a result, but no checkpoint that can be used (its run.log may say "
+                "why), so it can't go on; name a new folder"
+            )
+        for name in ("metrics.csv", "failures.jsonl"):
+            if (self.path / name).exists():
+                (self.path / name).unlink()
+                self.log(f"begins again, without a checkpoint to go on from; its {name} is removed")
 
     def write(self, result: Result) -> None:
         """Write the result, and beside it what a person can read without Python."""
@@ -170,8 +185,11 @@ def _holds_anything(path: Path) -> bool:
     return path.is_dir() and not all(_TRACES.fullmatch(entry.name) for entry in path.iterdir())
 
 
-def _appended(path: Path) -> Any:
+@contextmanager
+def _appended(path: Path) -> Iterator[TextIO]:
+    """A file to add to; text that can't be written as it is gets written as its code."""
     try:
-        return path.open("a", encoding="utf-8", newline="")
+        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
     except OSError as error:
-        raise OSError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
+        raise StorageError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error

@@ -79,6 +79,8 @@ def _of_function(function: FunctionType) -> list[str]:
 def _of_code(code: CodeType) -> list[str]:
     parts = [code.co_code.hex(), repr(code.co_names)]
     for constant in code.co_consts:
+        if isinstance(constant, frozenset):  # whose order differs from process to process
+            constant = sorted(map(repr, constant))
         parts += _of_code(constant) if isinstance(constant, CodeType) else [repr(constant)]
     return parts
 

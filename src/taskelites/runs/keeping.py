@@ -85,7 +85,7 @@ class Keeper:
         """Half a sentence on what is safe."""
         if not self._folders:
             return ""
-        place = str(self._folders[0].path)
+        place = self._folders[0].named
         if self._position is None:
             return f"; the run in {place!r} has no checkpoint yet"
         return f"; the last checkpoint, at {self._position:,} evaluations, is intact in {place!r}"

@@ -53,7 +53,6 @@ class Hosted:
         self._point = next(self._points)
         job, optimizer = self.job, self.optimizer
         caller = Caller(job.fitness, job.call, optimizer._core.behaviour_dim, job.manner.setup)
-        before = (self.failures.retried, self.failures.repeated)
         error: Exception | None = None
         try:
             dispatcher = job.manner.dispatcher(
@@ -65,14 +64,13 @@ class Hosted:
             )
         except FitnessError as problem:
             return problem
-        self.dispatcher, self._before = dispatcher, before
+        self.dispatcher = dispatcher
         try:
             error = self._search(dispatcher)
         except FitnessError as problem:  # workers that can't be set up, or only die
-            error = problem
+            error = None if interruption.noted else problem  # a pool whose processes heard of Ctrl-C first
         finally:
             dispatcher.engine.close()
-            self._count_repeats()
         stopped = error is not None or interruption.noted
         if stopped:  # before the history gets a row that a run which goes on does not have
             keeper.save(self.position, self.snapshots)
@@ -116,7 +114,6 @@ class Hosted:
         for found in stream:
             error = self._take(found, asked)
             if error is not None:
-                dispatcher.drop()
                 return error
         return None
 
@@ -156,12 +153,17 @@ class Hosted:
     def _note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
         """Count the failures among results that are about to be told, after so many others."""
         failures, told = self.failures, self.optimizer.evaluations + before
-        if len(found.failures) < len(found):
-            failures.add_success()
+        failures.retried += sum(found.again.values())
+        next_ = 0
         for at, failure in sorted(found.failures.items()):
+            if at > next_:
+                failures.add_success()
+            next_ = at + 1
             row = int(found.rows[at])
             number = int(asked.numbers[row])
             failures.add(failure, told + at + 1, number, asked.tasks[row], asked.solutions[row])
+        if next_ < len(found):
+            failures.add_success()
 
     def _look_after(self) -> None:
         """What is to be done now and then: checkpoints, and a word on workers that do not help."""
@@ -179,13 +181,8 @@ class Hosted:
                 self.note(text)
                 warnings.warn(text, FitnessWarning, stacklevel=2)
 
-    def _count_repeats(self) -> None:
-        self.failures.retried = self._before[0] + self.dispatcher.retried
-        self.failures.repeated = self._before[1] + self.dispatcher.repeated
-
     def snapshots(self) -> list[Snapshot]:
         """What a checkpoint keeps."""
-        self._count_repeats()
         arrays, about = self.optimizer._snapshot()
         recorded, rest = self.recorder.snapshot()
         return [({**arrays, **recorded}, {**about, **rest})]

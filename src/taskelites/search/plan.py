@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from taskelites.search.statement import Job
 from taskelites.tasks import Tasks
 
 # What may differ: the budget may be raised, and what else may, is said.
-_MAY_DIFFER = ("evaluations", "versions", "code")
+_MAY_DIFFER = ("evaluations", "versions", "code", "objects")
 
 
 def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
@@ -37,12 +36,18 @@ def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
     }
 
 
-def check_plan(before: dict[str, Any], now: dict[str, Any], path: Path) -> list[str]:
+def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list[str]:
     """Raise if a run would go on as something else; returns what should be said.
 
     Raises:
         ValueError: that says what differs.
     """
+    budget = before.get("evaluations", 0)
+    if now["evaluations"] < budget:
+        raise ValueError(
+            f"evaluations is {now['evaluations']:,}, but the run in {folder!r} has a budget of {budget:,}, which can "
+            "be raised, not lowered"
+        )
     for name, value in now.items():
         kept = before.get(name)
         if name not in _MAY_DIFFER and not _equal(kept, value):
@@ -50,15 +55,17 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], path: Path) -> list[
             if name == "bits":
                 hint = f" (JAX_ENABLE_X64={int(kept == 64)} in the environment makes it so)"
             raise ValueError(
-                f"{str(path)!r} holds a run with {name} {_short(kept)}, and this one has {_short(value)}{hint}; "
+                f"{folder!r} holds a run with {name} {_short(kept)}, and this one has {_short(value)}{hint}; "
                 "make them agree, or name a new folder"
             )
     said = []
     if not same_code(before.get("code"), now["code"]):
         said.append(
-            f"the code of the fitness is not what it was when the run in {str(path)!r} began: what it finds from now "
+            f"the code of the fitness is not what it was when the run in {folder!r} began: what it finds from now "
             "on is another function's"
         )
+    if before.get("objects") != now["objects"]:
+        said.append(f"the tasks' text is not what it was when the run in {folder!r} began: are they the same tasks?")
     changed = [
         f"{name} {old} then, {now['versions'].get(name)} now"
         for name, old in before.get("versions", {}).items()

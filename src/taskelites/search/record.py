@@ -131,7 +131,7 @@ class Recorder:
     replicate: int
     callback: Callable[[Mapping[str, Any]], None] | None = None
     folder: RunFolder | None = None
-    failures: FailureLog = field(default_factory=lambda: FailureLog("skip", None, lambda text: None))
+    failures: FailureLog = field(default_factory=lambda: FailureLog(None, lambda text: None))
     begin: float = field(default_factory=time.monotonic)
     rows: list[dict[str, Any]] = field(default_factory=list)
 

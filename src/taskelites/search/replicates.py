@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from taskelites import metrics
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, StorageError
 from taskelites.result import Result, load
 from taskelites.runs import (
     Checkpoint,
@@ -30,6 +30,7 @@ from taskelites.search.plan import check_plan, plan_of
 from taskelites.search.record import Recorder
 from taskelites.search.statement import Job
 from taskelites.search.steady import Steady
+from taskelites.tasks import Tasks
 
 Callback = Callable[[Mapping[str, Any]], None]
 
@@ -84,7 +85,7 @@ class Harvest:
     def where(self) -> str:
         """Half a sentence on where to find what there is."""
         found = self.folder is not None and any(result.evaluations for result in self.results)
-        return f"; what was found is in {str(self.folder.path)!r}" if found and self.folder is not None else ""
+        return f"; what was found is in {self.folder.named!r}" if found and self.folder is not None else ""
 
     def note(self, text: str) -> None:
         """Add a line to the log of the run."""
@@ -124,7 +125,7 @@ def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: boo
         if folder.known is None:
             folder.log(f"begins: {job.evaluations:,} evaluations, {job.settings.name} on {job.label}")
         else:
-            for warning in check_plan(folder.known["plan"], plan, folder.path):
+            for warning in check_plan(folder.known["plan"], plan, folder.named):
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
         folder.write_plan({"origin": origin if folder.known is None else folder.known.get("origin"), "plan": plan})
@@ -173,7 +174,7 @@ def _group(
     recorders = []
     for place, i in enumerate(numbers):
         folder = folders[place] if folders else None
-        failures = FailureLog(job.manner.on_error, folder, note)
+        failures = FailureLog(folder, note)
         recorders.append(Recorder(job, i, callback, folder, failures))
     return _Group(numbers, [seeds[i] for i in numbers], folders, recorders)
 
@@ -192,7 +193,9 @@ def _finished(job: Job, group: _Group) -> list[Result] | None:
             return None
         if result.evaluations != job.evaluations:
             return None
-        results.append(result)
+        # With tasks as they are: a file keeps objects as their text.
+        tasks = job.problem.tasks
+        results.append(replace(result, tasks=tasks) if isinstance(tasks, Tasks) else result)
     return results or None
 
 
@@ -205,16 +208,11 @@ def _search(job: Job, group: _Group, prepared: Any, note: Any) -> Any:
         search = (Steady if job.manner.mode == "async" else Hosted)(job, group.seeds, note)
     kept = _common_checkpoints(group.folders)
     if kept:
-        if kept[0].position > job.evaluations:
-            raise ValueError(
-                f"evaluations is {job.evaluations:,}, but the run in {str(group.folders[0].path)!r} has told "
-                f"{kept[0].position:,} already; a budget can be raised, not lowered"
-            )
         search.restore(kept, group.recorders)
         note(f"goes on after {search.position:,} evaluations")
     else:
-        for folder in group.folders:  # what a run that was killed before its first checkpoint left
-            folder.forget()
+        for folder in group.folders:
+            folder.begin_again()
     return search
 
 
@@ -248,8 +246,8 @@ def _run(
         if not _inside_the_program(problem):
             with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
                 harvest.take(search.results(recorders))
-            if isinstance(problem, OSError) and group.folders:
-                raise OSError(problem.errno, f"{problem.strerror or problem}{keeper.last()}") from problem
+            if isinstance(problem, StorageError):
+                raise StorageError(problem.errno, f"{problem.strerror}{keeper.last()}") from problem
             raise
         error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
         error.__cause__ = problem

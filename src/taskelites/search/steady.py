@@ -88,6 +88,8 @@ class Steady(Hosted):
             error = self._step(dispatcher)
             if error is not None:
                 return error
+        if self.optimizer._adopting:  # it ended there
+            return None
         if self._table is None:
             self._table = _Table(self.optimizer._candidates)
             self._ready = self._table.add(self.optimizer._candidates)
@@ -123,9 +125,9 @@ class Steady(Hosted):
         assert self._table is not None  # as above
         before = 0
         for found in arrived:
-            if found.failures:
+            if found.failures or found.again:
                 asked = self.optimizer._as_asked(self._table.take(found.rows))
-                placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures)
+                placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures, found.again)
                 error, _ = self._first_error(placed, asked)
                 if error is not None:
                     return error
