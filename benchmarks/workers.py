@@ -133,21 +133,26 @@ class Sleeper:
         return 0.005 + 0.045 * share if self.spread == "wide" else 0.1 if share < 0.1 else 0.01
 
 
-def busy_share(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) -> tuple[float, float]:
-    """Evaluations a second, and as a share of the ideal: of so many workers that do nothing but these evaluations."""
-    asleep = [0.0]
+def busy_share(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) -> tuple[float, float, float]:
+    """Evaluations a second; as a share of the ideal, so many workers that do nothing else; and the share they are busy.
+
+    The last differs by how much longer than asked a machine sleeps, measured where the evaluations are made.
+    """
+    asleep, took = [0.0], [0.0]
     collect = Workers.collect
 
     def spied(self: Workers, wait: float) -> list[Finished]:
         found = collect(self, wait)
         asleep[0] += sum(sleeper.seconds(solution) for work, _ in found for solution in work.solutions)
+        took[0] += sum(answer.seconds for _, answer in found if isinstance(answer, Answer))
         return found
 
     middle = Middle(evaluations, lambda: asleep[0])
     with mock.patch.object(Workers, "collect", spied):
         solve(sleeper, call="each", evaluations=evaluations, workers=workers, mode=mode, callback=middle, dim=10)
     seconds, _, slept = middle.spent
-    return middle.rate, slept / (workers * seconds)
+    share = slept / (workers * seconds)
+    return middle.rate, share, share * took[0] / asleep[0]
 
 
 def part_throughput(shrink: int) -> None:
@@ -160,9 +165,10 @@ def part_throughput(shrink: int) -> None:
             for mode in modes:
                 found[mode].append(busy_share(Sleeper(spread), mode, evaluations))
         for mode in modes:
-            rate, share = np.median(found[mode], axis=0)
+            rate, share, busy = np.median(found[mode], axis=0)
             wanted = "what waiting for a batch costs" if mode == "sync" and len(modes) > 1 else "95 % is wanted"
-            print(f"throughput: 8 workers, {durations}, {mode}: {rate:.0f} a second, {share:.1%} of ideal ({wanted})")
+            ideal = f"{share:.1%} of ideal, {busy:.1%} busy"
+            print(f"throughput: 8 workers, {durations}, {mode}: {rate:.0f} a second, {ideal} ({wanted})")
 
 
 # auto

@@ -497,7 +497,7 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
     assert alive(workers) == []
     if status > 0:
         assert "taskelites: interrupted after" in errors
-        assert errors.rstrip().endswith("; what was found is in 'run', and `taskelites resume run` goes on with it")
+        assert errors.rstrip().endswith("; what was found is in 'run'; `taskelites resume run` goes on")
     with warnings.catch_warnings(action="ignore"):
         assert main(["resume", "run", "--quiet", "--workers", "1"]) == 0
         assert main(["run", "sim:domain", "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0

@@ -12,7 +12,7 @@ from typing import Any
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
-from taskelites.cli.running import add_manner, replay, resume, run
+from taskelites.cli.running import add_manner, replay, resume, run, seconds
 from taskelites.cli.typed import number
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
@@ -137,8 +137,8 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
         "resume",
         parents=[shared],
         help="goes on with a run exactly where it stopped",
-        description="Go on with the run in a folder, by the command that began it: after Ctrl-C, a crash or a power "
-        "cut it finds what it would have found without.",
+        description="Go on with the run in a folder, with the options that it was begun and resumed with: after "
+        "Ctrl-C, a crash or a power cut it finds what it would have found without.",
     )
     parser.set_defaults(command=resume)
     parser.add_argument("run", metavar="RUN_FOLDER", help="what `taskelites run` named as saved")
@@ -158,7 +158,7 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=replay)
     parser.add_argument("run", metavar="RUN_FOLDER", help="of the run; with replicates, RUN_FOLDER/replicate-0")
     parser.add_argument("id", metavar="ID", type=number, help="of the failure")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill it after so long (default: the run's)")
+    parser.add_argument("--timeout", type=seconds, metavar="TIME", help="kill it after so long (default: the run's)")
     parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
 
 

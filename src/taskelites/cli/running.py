@@ -28,7 +28,7 @@ from taskelites.evaluation.manner import MODES, ON_ERROR, Manner
 from taskelites.evaluation.workers import Workers
 from taskelites.problem import Domain
 from taskelites.result import Result
-from taskelites.runs import FailedEvaluation, RunFolder, read_failure, read_plan
+from taskelites.runs import Every, FailedEvaluation, RunFolder, read_failure, read_plan
 from taskelites.search import MOST_EVALUATIONS, solve
 from taskelites.storage import file_name
 from taskelites.tasks import Tasks
@@ -47,7 +47,7 @@ def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True) -> None:
         "--on-error", choices=ON_ERROR, help="what an evaluation does that fails (default: skip, and count it)"
     )
     group.add_argument("--retries", type=number, metavar="N", help="tries more, for --on-error retry (default: 2)")
-    group.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the process of a longer evaluation")
+    group.add_argument("--timeout", type=seconds, metavar="TIME", help="kill the process of a longer evaluation")
     if modes:
         group.add_argument(
             "--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)"
@@ -55,7 +55,22 @@ def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True) -> None:
 
 
 def _workers(text: str) -> int | str:
-    return text if text == "auto" else number(text)
+    try:
+        return text if text == "auto" else number(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"expected a number of processes, or auto, not {text!r}") from None
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, also as 30s, 5min or 2h."""
+    try:
+        return float(text)
+    except ValueError:
+        try:
+            return float(Every.parse(text).seconds or 0)
+        except ValueError:
+            expected = f"expected seconds, or a time such as 30s, 5min or 2h, not {text!r}"
+            raise argparse.ArgumentTypeError(expected) from None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -88,11 +103,11 @@ def run(options: argparse.Namespace) -> int:
                 resume=resumed,
                 checkpoint_every=options.checkpoint_every,
                 progress=not options.quiet,
-                origin={"command": options.arguments, "folder": os.getcwd()},
+                origin={"command": options.arguments, "folder": os.getcwd(), "since": getattr(options, "since", {})},
                 **manner,
             )
     except Interrupted as stop:
-        stop.args = (f"{stop}, and `taskelites resume {shlex.quote(str(folder))}` goes on with it",)
+        stop.args = (f"{stop}; `taskelites resume {shlex.quote(str(folder))}` goes on",)
         raise
     finally:
         with contextlib.suppress(OSError):  # a folder that something was written to stays
@@ -124,9 +139,11 @@ def manner_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def resume(options: argparse.Namespace) -> int:
     """Go on with the run in a folder, by the command that began it."""
     with _as_it_was(options) as before:
-        for name in ("evaluations", "checkpoint_every", "ray", *_MANNER):
-            if (value := getattr(options, name)) is not None:
-                setattr(before, name, value)
+        names = ("evaluations", "checkpoint_every", "ray", *_MANNER)
+        given = {name: value for name in names if (value := getattr(options, name)) is not None}
+        before.since |= given  # kept for the next time
+        for name, value in before.since.items():
+            setattr(before, name, value)
         if options.on_error not in (None, "retry"):
             before.retries = None
         if options.ray is not None:
@@ -158,6 +175,7 @@ def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
         before = options.parser.parse_args([str(part) for part in origin["command"]])
         before.arguments = origin["command"]
         before.resume = folder
+        before.since = dict(origin.get("since", {}))
         before.evaluations = plan["plan"]["evaluations"]  # it may have been raised since
         yield before
 
@@ -195,7 +213,7 @@ def _replayed(domain: Domain, failure: FailedEvaluation, timeout: float | None, 
         found: list[Any] = []
         while not found:
             found = engine.collect(1.0)
-        seconds = time.monotonic() - begin
+        took = time.monotonic() - begin
     finally:
         engine.close()
     [(_, answer)] = found
@@ -206,7 +224,8 @@ def _replayed(domain: Domain, failure: FailedEvaluation, timeout: float | None, 
         if trace:
             print(trace, file=sys.stderr)
         return f"{answer.troubles[0].kind}: {answer.troubles[0].message}"
-    return f"fitness {answer.fitness[0]!r}, after {seconds:.3g} s"
+    value = float(answer.fitness[0])
+    return f"{'nan: ' if value != value else ''}fitness returned {value!r}, after {took:.3g} s"
 
 
 def _closing(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:
@@ -217,7 +236,7 @@ def _closing(results: Result | list[Result], seconds: float, folder: Path, *, re
     else:
         told = sum(result.evaluations for result in results)
         lines = _table(results)
-    rate = "" if resumed else f" ({told / seconds:,.0f} evaluations a second, start-up included)"
+    rate = " this time" if resumed else f" ({told / seconds:,.0f} evaluations a second, start-up included)"
     lines.append(f"{'time':<12} {seconds:.1f} s{rate}")
     lines.append(f"{'saved':<12} {folder}")
     return "\n".join(lines)

@@ -18,6 +18,8 @@ from taskelites.evaluation.engine import SHORT, Engine, Finished, Lost, Work
 _CHUNK_SECONDS = 0.02
 _MOST_ROWS = 4096
 _WAIT = 0.1
+# Chunks of a step that are sent for each slot; what waits in line is packed already.
+_LINE = 6
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Dispatcher:
         again: dict[int, int] = {}
         sent = given = 0
         while given < rows:
-            while sent < rows and self.room > 0:
+            while sent < rows and self._unanswered < _LINE * self.engine.slots + 2:
                 size = self._size(rows - sent, offset + sent)
                 part = slice(sent, sent + size)
                 self.send(Work(np.arange(sent, sent + size), solutions[part], tasks[part]))

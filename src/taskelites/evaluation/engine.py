@@ -1,5 +1,6 @@
 """What evaluates: chunks of candidates go in, answers come out, in any order."""
 
+import pickle
 import time
 from collections import deque
 from collections.abc import Callable
@@ -86,7 +87,9 @@ def as_answer(plain: tuple[Any, ...]) -> Answer:
 def pack(ticket: int, work: Work) -> bytes:
     """A chunk as it travels to another process."""
     try:
-        return bytes(cloudpickle.dumps((ticket, work.solutions, work.tasks)))
+        # Objects may be of a class of the user's script; for arrays, the plain way is five times faster.
+        dumps = pickle.dumps if isinstance(work.tasks, np.ndarray) else cloudpickle.dumps
+        return bytes(dumps((ticket, work.solutions, work.tasks)))
     except Exception as problem:
         raise setup_error(
             f"tasks can't be sent to workers: {type(problem).__name__}: {problem}; give them as something that pickles"

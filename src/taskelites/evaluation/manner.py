@@ -167,5 +167,7 @@ class Manner:
         if self.workers != "auto":
             return Workers(caller, int(self.workers), self.timeout, note)
         if self.timeout is not None or self.mode == "async":
+            why = "a timeout" if self.timeout is not None else "mode='async'"
+            note(f"workers='auto' takes {cores()} workers, one a core, since {why} needs some")
             return Workers(caller, cores(), self.timeout, note)
         return Auto(Here(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)

@@ -33,6 +33,7 @@ _ENVIRONMENT = {
 # What a pipe takes without anybody reading; more could wait for ever for a worker that hangs.
 _PIPE_BYTES = 32_768
 _LONGEST_WAIT = 0.1
+_LATE = 10.0  # seconds
 # One after another, once something was evaluated: a fitness that crashes often is not one that only crashes.
 _MOST_DEATHS = 1000
 
@@ -48,7 +49,7 @@ class _Worker:
     def __init__(self) -> None:
         ours, theirs = multiprocessing.Pipe()
         self.connection: Connection = ours
-        self.sent: deque[tuple[int, Work]] = deque()
+        self.sent: deque[tuple[int, Work, bytes]] = deque()
         self.ready = False
         self.closing = ""
         with theirs, tempfile.TemporaryFile() as shared:
@@ -69,7 +70,7 @@ class _Worker:
         return self
 
     def send(self, ticket: int, work: Work, message: bytes) -> None:
-        self.sent.append((ticket, work))
+        self.sent.append((ticket, work, message))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send_bytes(message)
 
@@ -137,11 +138,12 @@ class Workers:
                 f"fitness can't be sent to workers: {type(problem).__name__}: {problem}; give it (or setup=) as "
                 "something that pickles, and make what does not inside setup"
             ) from problem
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[tuple[int, Work, bytes]] = deque()
         self._tickets = 1  # a worker that has not begun yet shows 0
         self._deaths = 0
         self._answered = False
         self._buried = 0
+        self._start, self._late = time.monotonic(), False
         self._seconds = 1.0  # that a chunk takes, of late
         self._workers: list[_Worker] = []
         try:
@@ -169,12 +171,15 @@ class Workers:
 
     def submit(self, work: Work) -> None:
         """Take a chunk."""
-        self._waiting.append(work)
+        # Packed now, so that a worker that is done need not wait for it.
+        self._waiting.append((self._tickets, work, pack(self._tickets, work)))
+        self._tickets += 1
         self._hand_out()
 
     def collect(self, wait: float) -> list[Finished]:
         """What is finished; if nothing is, wait for so many seconds at most."""
         end = time.monotonic() + wait
+        self._say_if_late()
         while True:
             found = self._listen(max(0.0, min(end - time.monotonic(), self._until_deadline())))
             found += self._past_deadline()
@@ -184,7 +189,7 @@ class Workers:
 
     def unfinished(self) -> list[Work]:
         """All that was submitted and did not come back."""
-        return [work for each in self._workers for _, work in each.sent] + list(self._waiting)
+        return [work for each in self._workers for _, work, _ in each.sent] + [work for _, work, _ in self._waiting]
 
     def close(self) -> None:
         """Kill all of them."""
@@ -195,19 +200,25 @@ class Workers:
         self._workers = []
 
     def _hand_out(self) -> None:
-        depth = 2 if self._seconds < SHORT else 1
-        for ahead in range(depth):
+        for ahead in range(self._depth):
             for each in self._workers:
                 if not self._waiting:
                     return
-                if each.ready and len(each.sent) == ahead:
-                    work = self._waiting.popleft()
-                    message = pack(self._tickets, work)
-                    if ahead and len(message) > _PIPE_BYTES:
-                        self._waiting.appendleft(work)
-                        return
-                    each.send(self._tickets, work, message)
-                    self._tickets += 1
+                if len(each.sent) == ahead:
+                    self._hand_to(each, ahead)
+
+    @property
+    def _depth(self) -> int:
+        """How many chunks a worker gets: a second one where waiting for it would cost, and others have enough."""
+        return 2 if self._seconds < SHORT or len(self._waiting) >= 2 * self.slots else 1
+
+    def _hand_to(self, each: _Worker, ahead: int) -> None:
+        """The next chunk, if this one has no more than so many."""
+        if self._waiting and each.ready and len(each.sent) <= ahead:
+            ticket, work, message = self._waiting[0]
+            if not (each.sent and len(message) > _PIPE_BYTES):
+                self._waiting.popleft()
+                each.send(ticket, work, message)
 
     def _listen(self, seconds: float) -> list[Finished]:
         found: list[Finished] = []
@@ -231,7 +242,8 @@ class Workers:
             if not each.sent or ticket != each.sent[0][0]:  # something else has written to its connection
                 found += self._bury(each)
                 continue
-            _, work = each.sent.popleft()
+            _, work, _ = each.sent.popleft()
+            self._hand_to(each, self._depth - 1)  # before anything else is done
             found.append((work, as_answer(answer)))
             self._deaths, self._answered = 0, True
             self._seconds += 0.2 * (found[-1][1].seconds - self._seconds)  # type: ignore[union-attr]
@@ -248,10 +260,10 @@ class Workers:
         how = each.closing or f"the worker {end}"
         lost: list[Finished] = []
         if each.sent and row is not None:  # or it had not begun
-            _, work = each.sent.popleft()
+            _, work, _ = each.sent.popleft()
             at = 0 if len(work) == 1 else None if self._whole else row
             lost.append((work, Lost(kind, at, how)))
-        self._waiting.extendleft(other for _, other in reversed(each.sent))
+        self._waiting.extendleft(reversed(each.sent))
         self._buried += 1
         if self._buried <= 3 or 10 ** round(math.log10(self._buried)) == self._buried:  # not a line for each of a day's
             self._note(f"{how}; a new one takes its place ({self._buried:,} so far)")
@@ -266,6 +278,15 @@ class Workers:
                 )
         self._workers[self._workers.index(each)] = _Worker().greet(self._payload)
         return lost
+
+    def _say_if_late(self) -> None:
+        """A setup has no timeout, so whoever waits for it should know."""
+        if self._answered or self._late or time.monotonic() - self._start < _LATE:
+            return
+        self._late = True
+        missing = sum(not each.ready for each in self._workers)
+        if missing:
+            self._note(f"{missing} of {self.slots} workers are still being set up, after {_LATE:g} s")
 
     def _until_deadline(self) -> float:
         if self._timeout is None:

@@ -63,7 +63,8 @@ class FailureLog:
         if self.first is None:
             self.first, self.where = failure, where
         if self.counts[failure.kind] == 1:
-            self.note(f"evaluation {evaluation:,} failed ({failure.kind}): {failure.message} {where}")
+            known = "" if self.folder is None else f", failure {self.recorded + 1}"
+            self.note(f"evaluation {evaluation:,} failed ({failure.kind}{known}): {failure.message} {where}")
         if self.folder is not None and self.counts[failure.kind] <= _KEPT:
             self.recorded += 1
             self.folder.add_failure(

@@ -52,7 +52,8 @@ class RunFolder:
         self.known = read_plan(self.path) if resume else None
         if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
             hint = "it holds no run to go on with" if resume else "runs never overwrite"
-            raise FileExistsError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder")
+            other = "" if resume or not (self.path / "run.json").exists() else ", or go on with the run in it (resume)"
+            raise FileExistsError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder{other}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

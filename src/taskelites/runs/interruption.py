@@ -1,6 +1,7 @@
 """Ctrl-C, and a polite request to end, that lose nothing."""
 
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any
@@ -45,6 +46,8 @@ class Interruption:
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(signum)
         self._restore()
+        if sys.stderr is not None and sys.stderr.isatty():
+            print("\nstopping, and saving what there is; once more ends it at once", file=sys.stderr, flush=True)
 
     def _restore(self) -> None:
         for number, usual in self._previous.items():

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-_BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{remaining} left, {rate_noinv_fmt}{postfix}]"
+_BAR = "{desc} {percentage:3.0f}%|{bar}| {n:,}/{total:,} [{remaining} left, {rate_noinv_fmt}{postfix}]"
 _BAR_SECONDS = 0.1
 _LINE_SECONDS = 10.0
 

@@ -128,7 +128,7 @@ def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: boo
             for warning in check_plan(folder.known["plan"], plan, folder.named):
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
-        folder.write_plan({"origin": origin if folder.known is None else folder.known.get("origin"), "plan": plan})
+        folder.write_plan({"origin": origin or (folder.known or {}).get("origin"), "plan": plan})
         folder.write_settings(plan)
     except BaseException:
         lock.release()
@@ -151,6 +151,7 @@ def run_all(
                 group = _group(job, numbers, seeds, harvest, callback, note)
                 done = _finished(job, group)
                 if done is not None:
+                    note("is complete already; only a higher budget goes on")
                     harvest.results += done
                     continue
                 search = _search(job, group, prepared, note)
