@@ -28,6 +28,7 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/memory.py
 	$(VENV)/bin/python benchmarks/quality.py
 	$(VENV)/bin/python benchmarks/cma_es.py
+	$(VENV)/bin/python benchmarks/workers.py
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

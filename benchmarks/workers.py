@@ -244,7 +244,7 @@ def whole_times(
 
 def part_auto(shrink: int) -> None:
     quick, slow = int(10e-6 * turns_a_second()), int(2e-3 * turns_a_second())
-    short, long = 200_000, 2 * MILLION  # two seconds, and long enough for workers to be tried out
+    short, long = 200_000, 3 * MILLION // 2  # two seconds, and long enough for workers to be tried out
     cases = (
         ("10 us", Busy(quick), "each", short, ROUNDS),
         ("10 us a row", BusyRows(quick), "batch", short, ROUNDS),
@@ -459,9 +459,9 @@ def part_checkpoint(shrink: int) -> None:
     for call, fitness in (("batch", near), ("jax", near_jax)):
         trial = MILLION // shrink
         kept_run(fitness, call, trial, "1h")  # compiles
-        evaluations = int(20 / shrink * trial / kept_run(fitness, call, trial, "1h")[0])
+        evaluations = int(10 / shrink * trial / kept_run(fitness, call, trial, "1h")[0])
         rounds = []
-        for _ in range(1 if shrink > 1 else ROUNDS):
+        for _ in range(1 if shrink > 1 else 2):
             often, saving, number = kept_run(fitness, call, evaluations, f"{1 / shrink}s")
             rounds.append((often / kept_run(fitness, call, evaluations, "1h")[0] - 1, saving / often, often, number))
         more, share, seconds, number = np.median(rounds, axis=0)

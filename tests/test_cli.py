@@ -328,6 +328,6 @@ def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
     os.close(primary)
     assert process.wait() == 130
     text = shown.decode()
-    assert re.search(r"my shift +\d+%\|.*/100M \[.* left, .*/s, coverage .* %, mean -", text)
+    assert re.search(r"my shift +\d+%\|.*/100,000,000 \[.* left, .*/s, coverage .* %, mean -", text)
     assert re.search(r"taskelites: interrupted after [\d,]+ evaluations; what was found is in 'cut'", text)
     assert te.load("cut").evaluations > 64

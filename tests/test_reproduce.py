@@ -66,6 +66,7 @@ def test_the_command_goes_on_and_tells_the_outcomes(small, capsys):
     assert {path: path.stat().st_mtime_ns for path in small.glob("runs/*/*/result.npz")} == before
 
 
+@pytest.mark.slow
 def test_another_target_and_mistakes(tmp_path, capsys):
     common = ["--tasks", "300", "--evaluations", "640", "--replicates", "1", "--quiet", "--out"]
     assert main(["reproduce", "arm", "--set", "target=(0.5,0.5)", *common, str(tmp_path / "half")]) == 0
@@ -143,6 +144,7 @@ def test_too_few_replicates_are_said_to_be():
     assert found[0] == found[1] == found[2] == found[7] == "too few replicates"
 
 
+@pytest.mark.slow
 def test_gaps_of_nothing_and_few_tasks_leave_a_page(tmp_path):
     exact = synthetic(AS_IN_THE_PAPER | {"cma-es": 0.0, "size 1000": 0.0})
     assert all(math.isfinite(exact.median(label)) and exact.median(label) > 0 for label in exact.comparison.labels)

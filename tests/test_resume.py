@@ -71,8 +71,15 @@ def interrupted(out, at, **options):
         run(out=out, callback=StopAt(at), **options)
 
 
-@pytest.mark.parametrize("call", FUNCTIONS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+# All pairs with `make test-slow`: those with `slow` compile much and differ little from the others.
+PAIRS = [(algorithm, call) for algorithm in ALGORITHMS for call in FUNCTIONS]
+QUICK = {*((algorithm, "batch") for algorithm in ALGORITHMS), ("mt-map-elites", "each"), ("mt-map-elites", "jax")}
+QUICK |= {("cma-es", "jax"), ("map-elites-all", "each")}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "call"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in PAIRS]
+)
 def test_going_on_gives_the_same_bits(algorithm, call, tmp_path):
     interrupted(tmp_path / "run", 500, algorithm=algorithm, call=call)
     kept = te.load(tmp_path / "run")
@@ -84,8 +91,9 @@ def test_going_on_gives_the_same_bits(algorithm, call, tmp_path):
     assert [int(row.split(",")[0]) for row in rows[1:]] == resumed.history["evaluations"].tolist()
 
 
-@pytest.mark.parametrize("call", FUNCTIONS)
-@pytest.mark.parametrize("algorithm", ["mt-map-elites", "map-elites-all", "cma-es"])
+@pytest.mark.parametrize(
+    ("algorithm", "call"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in PAIRS]
+)
 def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_path):
     run(algorithm=algorithm, call=call, evaluations=777, out=tmp_path / "run")
     resumed = run(algorithm=algorithm, call=call, evaluations=1501, out=tmp_path / "run", resume=True)
@@ -479,7 +487,10 @@ def alive(pids):
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow)],
+)
 def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulator):
     process = start(
         "run", "sim:domain", "--evaluations", 5000, "--out", "run", "--workers", 2, "--checkpoint-every", 200
@@ -529,7 +540,7 @@ def kill_again_and_again(folder, kills, evaluations, out):
 
 
 def test_killed_runs_find_what_they_would_have_found(simulator):
-    kill_again_and_again(simulator, 2, 4000, "run")
+    kill_again_and_again(simulator, 1, 4000, "run")
     with warnings.catch_warnings(action="ignore"):
         assert main(["run", "sim:domain", "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
     assert_same(te.load("run"), te.load("straight"))

@@ -499,7 +499,7 @@ class Slept:
         return 0.0
 
 
-def tried_out(seconds, left, rows=400):
+def tried_out(seconds, left, rows=6400):
     notes = []
     caller = Caller(Slept(seconds), "each")
     auto = Auto(Here(caller, lambda: False), lambda: Workers(caller, 4), lambda: left, notes.append)
@@ -520,7 +520,7 @@ def test_auto_takes_workers_where_they_were_measured_to_help():
 
 
 def test_auto_stays_where_a_run_is_short():
-    auto, notes = tried_out(0.001, left=100)
+    auto, notes = tried_out(0.001, left=100, rows=640)
     assert auto.slots == 1
     assert notes == []
 

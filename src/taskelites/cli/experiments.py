@@ -93,7 +93,7 @@ def reproduce(options: argparse.Namespace) -> int:
 @contextmanager
 def _folder(out: str | None, name: str) -> Iterator[Path]:
     """The folder that was named, which may hold something already, or a new one, which goes if it stays empty."""
-    folder = Path(out) if out else RunFolder.under("runs", name).path
+    folder = Path(out) if out else Path(RunFolder.under("runs", name).named)
     try:
         yield folder
     finally:
