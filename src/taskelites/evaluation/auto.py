@@ -91,7 +91,8 @@ class Auto:
                 if self._workers.ready:
                     self._engine = self._workers
                     while self._here.waiting:
-                        self._workers.submit(self._here.waiting.popleft())
+                        self._workers.submit(self._here.waiting[0])  # which may refuse it
+                        self._here.waiting.popleft()
             elif self._together.enough and self._together.rows >= _TRIAL_ROWS * self._workers.slots:
                 self._decide(self._workers)
         except FitnessError as problem:  # workers can't be used

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.evaluation.calling import Answer
-from taskelites.evaluation.engine import SHORT, Engine, Finished, Lost, Work
+from taskelites.evaluation.engine import SHORT, Engine, Lost, Work
 
 # A chunk of single evaluations should take this long: much longer than a message, much shorter than a coffee.
 _CHUNK_SECONDS = 0.02
@@ -243,6 +243,3 @@ def _again(work: Work) -> dict[int, int]:
     """How many evaluations more than one each row took, apart from those for the sake of another row."""
     more = work.retries + (work.deaths > 0)
     return dict.fromkeys(range(len(work)), more) if more else {}
-
-
-__all__ = ["Dispatcher", "Failure", "Finished", "Outcomes"]

@@ -164,11 +164,6 @@ class Workers:
             self._listen(0)
         return all(each.ready for each in self._workers)
 
-    @property
-    def pids(self) -> list[int]:
-        """The processes' numbers."""
-        return [each.process.pid for each in self._workers]
-
     def submit(self, work: Work) -> None:
         """Take a chunk."""
         # Packed now, so that a worker that is done need not wait for it.

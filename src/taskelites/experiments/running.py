@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from taskelites.algorithms import as_algorithm
@@ -20,12 +19,12 @@ from taskelites.evaluation import Manner, TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.result import Result, load
 from taskelites.runs import Progress, RunLock, write_run
-from taskelites.runs.identity import code_of, same_code, text_of
-from taskelites.search.record import about_problem, about_settings
+from taskelites.runs.identity import code_of, same_code
+from taskelites.search.plan import equal, problem_of
+from taskelites.search.record import about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import Job, as_seed, make_job, task_warnings
 from taskelites.storage import file_name, write_text
-from taskelites.tasks import Tasks
 
 DEFAULT_REPLICATES = 10
 
@@ -201,15 +200,8 @@ def _text(value: Any) -> str:
 def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
     """What the comparison is of, as plain values."""
     job = next(iter(jobs.values()))
-    tasks = job.problem.tasks
-    objects = text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None
     return {
-        **about_problem(job),
-        "scale": getattr(tasks, "scale", None),
-        "objects": objects,
-        "code": code_of(job.fitness),
-        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
-        "batch_size": job.batch_size,
+        **problem_of(job),
         "seed": seed,
         "replicates": replicates,
         "algorithms": {
@@ -247,7 +239,7 @@ def _checked_code(label: str, job: Job) -> str | None:
 def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
     """The settings of a comparison that goes on, or an error that says what differs."""
     for name, value in new.items():
-        if name not in ("algorithms", "replicates", "versions", "code") and not _equal(known.get(name), value):
+        if name not in ("algorithms", "replicates", "versions", "code") and not equal(known.get(name), value):
             raise ValueError(
                 f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
@@ -268,17 +260,12 @@ def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool)
     return {**new, "replicates": replicates, "algorithms": known["algorithms"] | new["algorithms"]}
 
 
-def _equal(before: Any, now: Any) -> bool:
-    """Whether two values are the same once they are written down."""
-    return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
-
-
 def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, Any], out: Path) -> None:
     place = runs_of(out, label)
     if before is None or not place.is_dir() or not any(place.iterdir()):
         return
     settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
-    if not _equal(*settings):
+    if not equal(*settings):
         raise ValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
     if not same_code(before.get("code"), now.get("code")):
         raise ValueError(
@@ -365,7 +352,7 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
         except ValueError as error:
             warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
             continue
-        if not _equal(result.settings.get("algorithm"), about_settings(job.settings)):
+        if not equal(result.settings.get("algorithm"), about_settings(job.settings)):
             raise ValueError(
                 f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
             )

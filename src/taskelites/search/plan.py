@@ -16,23 +16,29 @@ from taskelites.tasks import Tasks
 _MAY_DIFFER = ("evaluations", "versions", "code", "objects")
 
 
-def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
-    """A job as plain values."""
+def problem_of(job: Job) -> dict[str, Any]:
+    """What is solved and how it is called, as plain values: what must not change while runs of it are added to."""
     tasks = job.problem.tasks
-    objects = text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None
     return {
         **about_problem(job),
         "scale": getattr(tasks, "scale", None),
-        "objects": objects,
-        "algorithm": about_settings(job.settings),
+        "objects": text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None,
+        "code": code_of(job.fitness),
+        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
         "batch_size": job.batch_size,
+    }
+
+
+def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
+    """A job as plain values."""
+    return {
+        **problem_of(job),
+        "algorithm": about_settings(job.settings),
         "seed": seeds[0],
         "replicates": len(seeds) if several else None,
         "initial": None if job.initial is None else _digest(job.initial.solutions, job.initial.niches),
         "target": None if job.target is None else [_digest(job.target), job.share],
         "mode": job.manner.mode,
-        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
-        "code": code_of(job.fitness),
     }
 
 
@@ -50,7 +56,7 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
         )
     for name, value in now.items():
         kept = before.get(name)
-        if name not in _MAY_DIFFER and not _equal(kept, value):
+        if name not in _MAY_DIFFER and not equal(kept, value):
             hint = ""
             if name == "bits":
                 hint = f" (JAX_ENABLE_X64={int(kept == 64)} in the environment makes it so)"
@@ -81,7 +87,8 @@ def _digest(*arrays: np.ndarray | None) -> str:
     return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
 
 
-def _equal(before: Any, now: Any) -> bool:
+def equal(before: Any, now: Any) -> bool:
+    """Whether two values are the same once they are written down."""
     return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
 
 
