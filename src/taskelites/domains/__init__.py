@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from taskelites.domains import arm
+from taskelites.domains import arm, hexapod
 from taskelites.errors import one_of
 from taskelites.problem import Domain
 
 DOMAINS: dict[str, Callable[..., Domain]] = {
     "arm": arm.make,
+    "hexapod": hexapod.make,
 }
 
 __all__ = ["DOMAINS", "domain"]

@@ -1,0 +1,297 @@
+"""The robot: its links as functions of 12 lengths, and the model files that simulators read.
+
+A task is `[tibia of leg 0, ..., tibia of leg 5, femur of leg 0, ..., femur of leg 5]` in metres. Legs 0 to 2 are on the
+left, from the rear to the front, 3 to 5 on the right, from the front to the rear; x is forward, y left, z up. Masses do
+not change with lengths; moments of inertia do.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskelites.errors import one_of, whole_number
+
+LEGS = 6
+TIBIA, FEMUR = (0.10, 0.18), (0.045, 0.125)  # the ranges of the lengths, m
+NOMINAL = np.array([0.14] * LEGS + [0.085] * LEGS)
+NAMES = tuple(f"{segment}_{leg}" for segment in ("tibia", "femur") for leg in range(LEGS))
+
+BASE = (0.24, 0.20, 0.04)
+BASE_MASS, COXA_MASS, FEMUR_MASS, TIBIA_MASS = 1.031, 0.020, 0.184, 0.040
+COXA_LENGTH = 0.06
+FOOT_RADIUS, STUMP_RADIUS = 0.025, 0.01
+FRICTION = 0.5
+GRAVITY = 9.81
+TORQUE, SPEED = 30.0, 7.0  # what a motor gives at most: N m, rad/s
+COXA_RANGE, KNEE_RANGE = math.pi / 2, math.pi / 4
+# Of each leg: side, where the coxa joint is on the base, and how its frame is turned about z.
+_HIPS = (
+    (+1, -0.13, 0.04, 0.3),
+    (+1, -0.01, 0.08, 0.0),
+    (+1, 0.11, 0.04, -0.3),
+    (-1, 0.11, -0.04, 0.3),
+    (-1, -0.01, -0.08, 0.0),
+    (-1, -0.13, -0.04, -0.3),
+)
+DAMAGES = {
+    "dead": "its motors give no torque: the joints swing freely within their range",
+    "stuck": "its motors hold it at zero",
+    "no-tibia": "the tibia is missing",
+    "no-leg": "femur and tibia are missing",
+}
+# How far above the ground the longest leg starts.
+_CLEARANCE = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A rigid part, and the joint that it hangs from; numbers of batched lengths have their leading axes.
+
+    Attributes:
+        name: such as `femur_3`.
+        parent: the name of the link that it hangs from; None for the base.
+        origin: of its frame in the parent's, m, `(..., 3)`.
+        turn: of its frame in the parent's, as roll, pitch, yaw.
+        axis: of its joint.
+        reach: the joint turns from minus this to this, rad.
+        powered: whether the joint has a motor.
+        mass: kg.
+        centre: of mass and of its box, `(..., 3)`.
+        inertia: moments about the centre along the axes of the frame, kg m^2, `(..., 3)`.
+        box: its size, m, `(..., 3)`.
+        foot: centre of the sphere that touches the ground, `(..., 3)`; None if it has none.
+        radius: of that sphere.
+    """
+
+    name: str
+    parent: str | None = None
+    origin: Any = None
+    turn: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    axis: tuple[int, int, int] = (0, 0, 1)
+    reach: float = 0.0
+    powered: bool = True
+    mass: float = 0.0
+    centre: Any = None
+    inertia: Any = None
+    box: Any = None
+    foot: Any = None
+    radius: float = 0.0
+
+
+def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
+    """What is broken, as a value: pairs of a leg and a kind, in order of the legs.
+
+    Example:
+        >>> as_damage({4: "dead", 0: "no-tibia"})
+        ((0, 'no-tibia'), (4, 'dead'))
+    """
+    if damage is None:
+        return ()
+    if not isinstance(damage, Mapping):
+        raise TypeError(f"damage must be a dict of legs (0 to 5) and what is wrong with each, not {damage!r}")
+    found = {}
+    for leg, kind in damage.items():
+        number = whole_number("a leg in damage", leg, least=0)
+        if number >= LEGS:
+            raise ValueError(f"a leg in damage must be 0 to {LEGS - 1}, not {leg!r}")
+        found[number] = one_of(f"damage of leg {number}", kind, DAMAGES)
+    return tuple(sorted(found.items()))
+
+
+def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> list[Link]:
+    """The parts of the robot, each after the one that it hangs from.
+
+    Args:
+        lengths: `(..., 12)`; leading axes are many robots at once.
+        damage: as `as_damage` gives it.
+        xp: numpy or jax.numpy.
+
+    Example:
+        >>> parts = links(NOMINAL)
+        >>> len(parts), round(sum(part.mass for part in parts), 3)
+        (19, 2.495)
+        >>> len(links(NOMINAL, damage=((2, "no-leg"),)))
+        17
+    """
+
+    def vector(*numbers: Any) -> Any:
+        return xp.stack(xp.broadcast_arrays(*(xp.asarray(number) for number in numbers)), axis=-1)
+
+    def solid(mass: float, x: Any, y: Any, z: Any) -> Any:
+        return vector(*(mass / 12 * (a * a + b * b) for a, b in ((y, z), (x, z), (x, y))))
+
+    broken = dict(damage)
+    found = [
+        Link(
+            name="base",
+            mass=BASE_MASS,
+            centre=vector(0.0, 0.0, 0.0),
+            inertia=solid(BASE_MASS, *BASE),
+            box=vector(*BASE),
+        )
+    ]
+    for leg, (side, x, y, yaw) in enumerate(_HIPS):
+        tibia, femur = lengths[..., leg], lengths[..., LEGS + leg]
+        wrong = broken.get(leg)
+        powered = wrong != "dead"
+        parts = [
+            Link(
+                name=f"coxa_{leg}",
+                parent="base",
+                origin=vector(x, y, 0.0),
+                turn=(0.0, 0.0, yaw),
+                axis=(0, 0, 1),
+                reach=COXA_RANGE,
+                powered=powered,
+                mass=COXA_MASS,
+                centre=vector(0.01, side * COXA_LENGTH / 2, 0.0),
+                inertia=solid(COXA_MASS, 0.02, COXA_LENGTH, 0.02),
+                box=vector(0.02, COXA_LENGTH, 0.02),
+                **(
+                    {"foot": vector(0.01, side * COXA_LENGTH, 0.0), "radius": STUMP_RADIUS} if wrong == "no-leg" else {}
+                ),
+            ),
+            Link(
+                name=f"femur_{leg}",
+                parent=f"coxa_{leg}",
+                origin=vector(0.0, side * COXA_LENGTH, 0.0),
+                axis=(side, 0, 0),
+                reach=KNEE_RANGE,
+                powered=powered,
+                mass=FEMUR_MASS,
+                centre=vector(0.01, side * femur / 2, 0.0),
+                inertia=solid(FEMUR_MASS, 0.02, femur, 0.02),
+                box=vector(0.02, femur, 0.02),
+                **({"foot": vector(0.01, side * femur, 0.0), "radius": STUMP_RADIUS} if wrong == "no-tibia" else {}),
+            ),
+            Link(
+                name=f"tibia_{leg}",
+                parent=f"femur_{leg}",
+                origin=vector(0.0, side * femur, 0.0),
+                turn=(-side * math.pi / 2, 0.0, 0.0),  # it points down
+                axis=(-side, 0, 0),
+                reach=KNEE_RANGE,
+                powered=powered,
+                mass=TIBIA_MASS,
+                centre=vector(0.0125, side * tibia / 2, 0.0),
+                # That of the box around shaft and foot, with margins of 1 mm: what PyBullet computes.
+                inertia=solid(TIBIA_MASS, 0.052, tibia + 0.0145, 0.052),
+                box=vector(0.025, tibia, 0.025),
+                foot=vector(0.0125, side * (tibia - 0.0125), 0.0),
+                radius=FOOT_RADIUS,
+            ),
+        ]
+        found += parts[: {"no-leg": 1, "no-tibia": 2}.get(wrong or "", 3)]
+    return found
+
+
+def spawn_height(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> Any:
+    """How high the base is put, `(...)`: its longest leg, stretched down, just above the ground.
+
+    Example:
+        >>> round(float(spawn_height(NOMINAL)), 4)
+        0.1535
+    """
+    whole = [leg for leg in range(LEGS) if dict(damage).get(leg) not in ("no-tibia", "no-leg")]
+    least = xp.full(lengths.shape[:-1], BASE[2] / 2)
+    if whole:
+        least = xp.maximum(least, xp.max(lengths[..., xp.asarray(whole)], axis=-1) + FOOT_RADIUS / 2)
+    return least + _CLEARANCE
+
+
+def mjcf(parts: list[Link], options: str, actuator: str, joint: str = "", *, drawn: bool = False) -> str:
+    """A model file for MuJoCo.
+
+    Args:
+        parts: of one robot.
+        options: attributes of the element `option`.
+        actuator: attributes of each motor.
+        joint: attributes of each joint.
+        drawn: whether to have what only a camera sees: boxes of the legs, light, a floor with tiles.
+    """
+    children: dict[str | None, list[Link]] = {}
+    for part in parts:
+        children.setdefault(part.parent, []).append(part)
+
+    def body(part: Link) -> str:
+        if part.parent is None:
+            place, hinge = "", '<freejoint name="root"/>'
+        else:
+            place = f' pos="{_text(part.origin)}" euler="{_text(part.turn)}"'
+            limits = "" if part.powered else f' limited="true" range="{_text((-part.reach, part.reach))}"'
+            hinge = f'<joint name="{part.name}" axis="{_text(part.axis)}"{limits} {joint}/>'
+        size = np.asarray(part.box) / 2
+        shapes = []
+        if drawn or part.parent is None:
+            touch = "" if part.parent is None else ' contype="0" conaffinity="0"'
+            shapes.append(
+                f'<geom name="{part.name}" type="box" pos="{_text(part.centre)}" size="{_text(size)}"{touch}/>'
+            )
+        if part.foot is not None:
+            shapes.append(f'<geom name="foot_{part.name[-1]}" size="{part.radius}" pos="{_text(part.foot)}"/>')
+        inertial = f'pos="{_text(part.centre)}" mass="{part.mass}" diaginertia="{_text(part.inertia)}"'
+        inside = "".join(map(body, children.get(part.name, [])))
+        return f'<body name="{part.name}"{place}>{hinge}<inertial {inertial}/>{"".join(shapes)}{inside}</body>'
+
+    motors = "".join(
+        f'<position name="{part.name}" joint="{part.name}" {actuator}/>'
+        for part in parts
+        if part.parent and part.powered
+    )
+    seen, light, floor = (_SEEN, _LIGHT, _FLOOR) if drawn else ("", "", "")
+    return (
+        f'<mujoco model="hexapod"><compiler angle="radian"/><option {options}/>{seen}'
+        f'<default><geom type="sphere" contype="0" conaffinity="1" condim="3" friction="{FRICTION} 0.005 0.0001"'
+        ' solref="0.01 1"/></default>'
+        f'<worldbody>{light}<geom name="floor" type="plane" size="0 0 0.05" contype="1" conaffinity="0"{floor}/>'
+        f"{body(parts[0])}</worldbody><actuator>{motors}</actuator></mujoco>"
+    )
+
+
+_SEEN = (
+    '<visual><global offwidth="1920" offheight="1080"/><quality shadowsize="4096"/>'
+    '<headlight ambient="0.4 0.4 0.4" diffuse="0.4 0.4 0.4" specular="0 0 0"/></visual>'
+    '<asset><texture name="sky" type="skybox" builtin="gradient" rgb1="0.95 0.96 0.98" rgb2="0.75 0.8 0.87" width="64"'
+    ' height="64"/><texture name="tiles" type="2d" builtin="checker" rgb1="0.86 0.87 0.88" rgb2="0.80 0.81 0.83"'
+    ' width="256" height="256"/><material name="floor" texture="tiles" texrepeat="5 5" texuniform="true"/></asset>'
+)
+_LIGHT = '<light pos="0 0 3" dir="0.2 0.3 -1" diffuse="0.5 0.5 0.5" castshadow="true"/>'
+_FLOOR = ' material="floor"'
+
+
+def urdf(parts: list[Link]) -> str:
+    """A model file for PyBullet.
+
+    Example:
+        >>> urdf(links(NOMINAL)).count("<joint")
+        18
+    """
+    lines = ['<?xml version="1.0"?>', '<robot name="hexapod">']
+    for part in parts:
+        shapes = [(part.centre, f'<box size="{_text(part.box)}"/>')]
+        if part.foot is not None:
+            shapes.append((part.foot, f'<sphere radius="{part.radius}"/>'))
+        ixx, iyy, izz = part.inertia
+        lines.append(
+            f'<link name="{part.name}"><inertial><origin xyz="{_text(part.centre)}"/><mass value="{part.mass}"/>'
+            f'<inertia ixx="{ixx}" iyy="{iyy}" izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial>'
+            + "".join(
+                f'<collision><origin xyz="{_text(place)}"/><geometry>{shape}</geometry></collision>'
+                for place, shape in shapes
+            )
+            + "</link>"
+        )
+        if part.parent is not None:
+            lines.append(
+                f'<joint name="{part.name}" type="revolute"><parent link="{part.parent}"/><child link="{part.name}"/>'
+                f'<origin xyz="{_text(part.origin)}" rpy="{_text(part.turn)}"/><axis xyz="{_text(part.axis)}"/>'
+                f'<limit lower="{-part.reach}" upper="{part.reach}" effort="{TORQUE}" velocity="{SPEED}"/></joint>'
+            )
+    return "\n".join([*lines, "</robot>"])
+
+
+def _text(numbers: Any) -> str:
+    return " ".join(repr(float(number)) for number in numbers)

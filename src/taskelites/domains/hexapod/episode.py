@@ -1,0 +1,67 @@
+"""How a walk is judged: when it ends, and how far it went."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LEAN = math.pi / 8
+CORRIDOR = 0.5
+SETTLE = 100  # steps on the spot before the walk
+# A base that moves further in a step of 1/240 s was thrown by the simulator, not carried by legs: 5 m/s.
+LEAP = 5.0 / 240
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a walk ends before its time: the robot leans over, leaves its corridor or, as an option, turns.
+
+    Args:
+        yaw: whether turning by more than 22.5 degrees ends it, as in the paper's code; its text has no such rule.
+    """
+
+    yaw: bool = False
+
+    def broken(self, pose: Any, start: Any, xp: Any = np) -> Any:
+        """Whether a rule is broken, `(...)`.
+
+        Args:
+            pose: position of the base and its orientation as a quaternion, scalar first, `(..., 7)`.
+            start: the pose that the walk began with, to be broadcast against it.
+            xp: numpy or jax.numpy.
+
+        Example:
+            >>> upright = np.array([0.0, 0.0, 0.15, 1.0, 0.0, 0.0, 0.0])
+            >>> aside = upright + np.array([0.0, 0.6, 0.0, 0.0, 0.0, 0.0, 0.0])
+            >>> Rules().broken(np.stack([upright, aside]), upright).tolist()
+            [False, True]
+        """
+        roll, pitch, yaw = euler(pose[..., 3:], xp)
+        over = (abs(roll) > LEAN) | (abs(pitch) > LEAN) | (abs(pose[..., 1] - start[..., 1]) > CORRIDOR)
+        return over | (abs(yaw) > LEAN) if self.yaw else over
+
+    def plausible(self, pose: Any, before: Any, xp: Any = np) -> Any:
+        """Whether a base can have come from the pose of one step before, `(...)`; NaN has not.
+
+        Example:
+            >>> upright = np.array([0.0, 0.0, 0.15, 1.0, 0.0, 0.0, 0.0])
+            >>> bool(Rules().plausible(upright + 0.001, upright)), bool(Rules().plausible(upright + 1, upright))
+            (True, False)
+        """
+        return xp.square(pose[..., :3] - before[..., :3]).sum(axis=-1) < LEAP**2
+
+
+def euler(quaternion: Any, xp: Any = np) -> tuple[Any, Any, Any]:
+    """Roll, pitch and yaw of quaternions `(..., 4)`, scalar first.
+
+    Example:
+        >>> half = math.sqrt(0.5)
+        >>> [round(float(angle), 4) for angle in euler(np.array([half, 0.0, 0.0, half]))]
+        [0.0, 0.0, 1.5708]
+    """
+    w, x, y, z = (quaternion[..., i] for i in range(4))
+    roll = xp.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = xp.arcsin(xp.clip(2 * (w * y - z * x), -1, 1))
+    yaw = xp.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return roll, pitch, yaw

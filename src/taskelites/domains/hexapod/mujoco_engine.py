@@ -1,0 +1,209 @@
+"""Walks in MuJoCo: many at once on native threads, each body a set of numbers in one compiled model.
+
+Each simulation is a row of a `mujoco.batch.Batch`: its state, and its own values of the fields that depend on the
+lengths. Rows do not see each other, so a walk has the same bits whatever else is in the batch, in any order, on any
+number of threads.
+"""
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import mujoco
+import mujoco.batch
+import numpy as np
+
+from taskelites.domains.hexapod.body import NOMINAL, TORQUE, links, mjcf, spawn_height
+from taskelites.domains.hexapod.episode import SETTLE, Rules
+from taskelites.domains.hexapod.gait import RATE, STEPS, Motors, joint_angles
+
+# Newton to convergence, pyramids of friction (MJX knows these too and agrees), motors stiff enough to follow the
+# trajectory of the motor's law to 0.011 rad; docs/hexapod.md has what else was tried.
+OPTIONS = (
+    f'timestep="{1 / RATE!r}" integrator="implicitfast" solver="Newton" tolerance="1e-8" cone="pyramidal" impratio="1"'
+)
+KP, KV = 60.0, 1.2
+ACTUATOR = f'kp="{KP}" kv="{KV}" forcerange="{-TORQUE} {TORQUE}"'
+JOINT = 'armature="0.005"'
+
+_ROWS = 128  # simulations at a time
+_CHUNK = 60  # steps between looks at the rules
+_KEPT = 20_000  # bodies whose settled state is remembered, some 2 kB each
+_FIELDS = ("body_pos", "body_ipos", "body_inertia", "geom_pos")
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A walk, step by step, until its time is over or a rule is broken.
+
+    Attributes:
+        positions: of all joints, the base first, `(steps + 1, nq)`; the first row is where it began.
+        speeds: `(steps + 1, nv)`.
+        controls: `(steps, 18 or fewer)`.
+        distance: how far the base moved along x, m; NaN if the simulation diverged.
+        ended: whether a rule ended it.
+    """
+
+    positions: np.ndarray
+    speeds: np.ndarray
+    controls: np.ndarray
+    distance: float
+    ended: bool
+
+
+def fields(model: mujoco.MjModel, lengths: Any, damage: tuple[tuple[int, str], ...], xp: Any = np) -> dict[str, Any]:
+    """The values of the model that depend on the lengths, `(..., bodies or geoms, 3)`."""
+    parts = links(lengths, damage, xp)
+
+    def filled(template: np.ndarray, rows: dict[int, Any]) -> Any:
+        wide = [
+            xp.broadcast_to(xp.asarray(rows.get(i, row), lengths.dtype), (*lengths.shape[:-1], 3))
+            for i, row in enumerate(template)
+        ]
+        return xp.stack(wide, axis=-2)
+
+    bodies = {model.body(part.name).id: part for part in parts if part.parent is not None}
+    feet = {model.geom(f"foot_{part.name[-1]}").id: part.foot for part in parts if part.foot is not None}
+    return {
+        "body_pos": filled(model.body_pos, {i: part.origin for i, part in bodies.items()}),
+        "body_ipos": filled(model.body_ipos, {i: part.centre for i, part in bodies.items()}),
+        "body_inertia": filled(model.body_inertia, {i: part.inertia for i, part in bodies.items()}),
+        "geom_pos": filled(model.geom_pos, feet),
+    }
+
+
+def powered_joints(damage: tuple[tuple[int, str], ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the 18 joints have a motor, and which of those with one are moved by it."""
+    names = {part.name: part.powered for part in links(NOMINAL, damage) if part.parent is not None}
+    every = [f"{segment}_{leg}" for leg in range(6) for segment in ("coxa", "femur", "tibia")]
+    there = [i for i, name in enumerate(every) if names.get(name)]
+    stuck = {leg for leg, kind in damage if kind == "stuck"}
+    return np.array(there, dtype=int), np.array([i // 3 not in stuck for i in there], dtype=bool)
+
+
+class MujocoEngine:
+    """Simulates walks.
+
+    Args:
+        rules: when a walk ends early.
+        damage: as `as_damage` gives it.
+        threads: how many; by default, as many as this process may use processors.
+    """
+
+    def __init__(self, rules: Rules, damage: tuple[tuple[int, str], ...] = (), threads: int | None = None) -> None:
+        self.rules = rules
+        self.damage = damage
+        self.model = mujoco.MjModel.from_xml_string(mjcf(links(NOMINAL, damage), OPTIONS, ACTUATOR, JOINT))
+        # A state that went wrong is to be seen, not to be put back to its start.
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        self.threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 0
+        self._batch = mujoco.batch.Batch(self.model, _ROWS, self.threads)
+        self._own = {name: self._batch.expand(name) for name in _FIELDS}
+        self._joints, self._moved = powered_joints(damage)
+        self._settled: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """How far each gait walks on its body, `(n,)` m; NaN where the simulation diverged."""
+        found = np.empty(len(gaits))
+        for first in range(0, len(gaits), _ROWS):
+            rows = slice(first, first + _ROWS)
+            found[rows] = self._some(np.asarray(gaits[rows], float), np.asarray(lengths[rows], float))
+        return found
+
+    def walk(self, gait: np.ndarray, lengths: np.ndarray) -> Walk:
+        """One walk with all that happened; its distance has the bits that `distances` gives."""
+        gaits, bodies = np.asarray(gait, float)[None], np.asarray(lengths, float)[None]
+        fine = self._begin(bodies)[0]
+        controls = self._controls(Motors(gaits), STEPS)
+        start = [self._batch.bind(name)[:1].copy() for name in ("qpos", "qvel")]
+        warned = self._warned([0])
+        found = self._batch.rollout(STEPS, controls, record=("qpos", "qvel"), ids=[0])
+        fine &= bool(self._warned([0]) == warned)
+        poses = np.concatenate([start[0], found["qpos"][0]])[:, :7]
+        broken = self.rules.broken(poses[1:], poses[0])
+        leapt = ~self.rules.plausible(poses[1:], poses[:-1])
+        last = min(int(_first(broken)), int(_first(leapt)), STEPS - 1) + 1
+        over = bool(_first(broken) < _first(leapt))
+        positions, speeds = (
+            np.concatenate([first, found[name][0, :last]]) for first, name in zip(start, ("qpos", "qvel"), strict=True)
+        )
+        distance = positions[-1, 0] - positions[0, 0] if over or (fine and not leapt.any()) else np.nan
+        return Walk(positions, speeds, controls[0, :last], float(distance), over)
+
+    def _controls(self, motors: Motors, steps: int) -> np.ndarray:
+        """What the motors are told in the next steps, `(n, steps, motors)`: angle, and speed fed forward."""
+        angles, speeds = motors.drive(steps)
+        told = joint_angles(angles + (KV / KP) * speeds)[..., self._joints] * self._moved
+        return np.ascontiguousarray(np.swapaxes(told, 0, 1))
+
+    def _some(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Of at most as many as there are rows."""
+        number = len(gaits)
+        fine = self._begin(lengths)
+        poses = self._batch.bind("qpos")[:number, :7]
+        start = poses.copy()
+        found = np.full(number, np.nan)
+        walking = np.flatnonzero(fine)
+        motors = Motors(gaits[walking])
+        for _ in range(0, STEPS, _CHUNK):
+            if len(walking) == 0:
+                break
+            warned, before = self._warned(walking), poses[walking]
+            seen = self._batch.rollout(_CHUNK, self._controls(motors, _CHUNK), record=("qpos",), ids=walking)["qpos"]
+            seen = np.concatenate([before[:, None], seen[..., :7]], axis=1)
+            broken = self.rules.broken(seen[:, 1:], start[walking, None])
+            leapt = ~self.rules.plausible(seen[:, 1:], seen[:, :-1])
+            over = broken.any(axis=1)
+            # What diverges before a rule is broken is a failure, and stays NaN; afterwards it does not count.
+            fell = over & (_first(broken) < _first(leapt))
+            ended = walking[fell]
+            found[ended] = seen[fell, 1 + _first(broken[fell]), 0] - start[ended, 0]
+            on = ~over & ~leapt.any(axis=1) & (self._warned(walking) == warned)
+            walking = walking[on]
+            motors.keep(on)
+        found[walking] = poses[walking, 0] - start[walking, 0]
+        return found
+
+    def _begin(self, lengths: np.ndarray) -> np.ndarray:
+        """Put bodies on the ground, one a row, and let them settle; which of them came to stand without trouble."""
+        number = len(lengths)
+        for name, values in fields(self.model, lengths, self.damage).items():
+            self._own[name][:number] = values
+        self._batch.set_const(np.arange(number))
+        keys = [row.tobytes() for row in lengths]
+        new = [i for i, key in enumerate(keys) if key not in self._settled]
+        if new:
+            self._settle(np.array(new), lengths[new])
+            for i in new:
+                self._settled[keys[i]] = self._batch.state[i].copy()
+        for i, key in enumerate(keys):
+            self._batch.state[i] = self._settled[key]
+            self._settled.move_to_end(key)
+        while len(self._settled) > _KEPT:
+            self._settled.popitem(last=False)
+        return np.isfinite(self._batch.state[:number]).all(axis=1)
+
+    def _warned(self, rows: Any) -> np.ndarray:
+        """How often MuJoCo has found something wrong with simulations, `(n,)`."""
+        return self._batch.warning[rows, :, 1].sum(axis=1)
+
+    def _settle(self, rows: np.ndarray, lengths: np.ndarray) -> None:
+        """Drop bodies from just above the ground, motors at zero; the settled state is a function of the body alone."""
+        self._batch.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        self._batch.bind("qpos")[rows, 2] = spawn_height(lengths, self.damage)
+        warned = self._warned(rows)
+        self._batch.rollout(SETTLE, None, record=(), ids=rows)
+        self._batch.state[rows[self._warned(rows) > warned]] = np.nan
+
+
+def _first(flags: np.ndarray) -> np.ndarray:
+    """The number of the first that is up, along the last axis; the length of the axis if none is."""
+    return np.where(flags.any(axis=-1), flags.argmax(axis=-1), flags.shape[-1])
+
+
+@lru_cache(maxsize=8)
+def engine(rules: Rules, damage: tuple[tuple[int, str], ...], threads: int | None) -> MujocoEngine:
+    """The engine of this process for these settings."""
+    return MujocoEngine(rules, damage, threads)

@@ -1,0 +1,151 @@
+"""Walks in PyBullet, the simulator of the paper, with a model file written from the same facts as that for MuJoCo.
+
+One walk at a time: several processes (`workers=`) do several. As in the paper's code each walk loads its robot anew,
+motors are PyBullet's position controllers and links lose 4 % of their speed a second. Unlike there, a robot starts just
+above the ground, whatever its legs, the walk is measured from where it has settled, and a motor is told only what is new.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pybullet
+
+from taskelites.domains.hexapod.body import FRICTION, GRAVITY, SPEED, TORQUE, links, spawn_height, urdf
+from taskelites.domains.hexapod.episode import SETTLE, Rules
+from taskelites.domains.hexapod.gait import DRAG, HOLD, RATE, STEPS, STIFFNESS, joint_angles, signals
+
+_SETTLE_GAIN, _SETTLE_TORQUE = 0.1, 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class PybulletEngine:
+    """Simulates walks, one after the other.
+
+    Args:
+        rules: when a walk ends early.
+        damage: as `as_damage` gives it.
+        finer: divides the time step, to see how much the results depend on it.
+    """
+
+    rules: Rules
+    damage: tuple[tuple[int, str], ...] = ()
+    finer: int = 1
+
+    def distance(self, gait: np.ndarray, lengths: np.ndarray) -> float:
+        """How far a gait walks on a body, m; NaN if the simulation diverged."""
+        return self.walk(gait, lengths)[0]
+
+    def walk(self, gait: np.ndarray, lengths: np.ndarray) -> tuple[float, int]:
+        """How far, and after how many steps of 1/240 s it ended."""
+        with _connected() as client:
+            robot, joints = self._load(client, np.asarray(lengths, float))
+            step = client.stepSimulation
+            for _ in range(SETTLE * self.finer):
+                step()
+            start = _pose(client, robot)
+            period = joint_angles(signals(np.asarray(gait, float)))
+            dt = 1 / (RATE * self.finer)
+            gains = {"positionGains": STIFFNESS * dt * dt, "velocityGains": DRAG * dt}
+            stuck = {leg for leg, kind in self.damage if kind == "stuck"}
+            moved = {number: column for number, column in joints.items() if column // 3 not in stuck}
+            before = start
+            for now in range(STEPS):
+                if now % HOLD == 0:
+                    self._tell(client, robot, moved, period[now // HOLD % len(period)], gains)
+                for _ in range(self.finer):
+                    step()
+                pose = _pose(client, robot)
+                if not self.rules.plausible(pose, before):
+                    return float("nan"), now + 1
+                if self.rules.broken(pose, start):
+                    break
+                before = pose
+            return float(pose[0] - start[0]), now + 1
+
+    def _load(self, client: Any, lengths: np.ndarray) -> tuple[int, dict[int, int]]:
+        """Floor and robot, its motors at zero; the joints with motors, and which of the 18 each is."""
+        client.setGravity(0, 0, -GRAVITY)
+        client.setTimeStep(1 / (RATE * self.finer))
+        floor = client.createMultiBody(0, client.createCollisionShape(pybullet.GEOM_PLANE))
+        client.changeDynamics(floor, -1, lateralFriction=1.0)
+        parts = links(lengths, self.damage)
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder) / "hexapod.urdf"
+            model.write_text(urdf(parts))
+            robot = client.loadURDF(str(model), [0, 0, float(spawn_height(lengths, self.damage))])
+        powered = {part.name: part.powered for part in parts}
+        joints = {}
+        for number in range(-1, client.getNumJoints(robot)):
+            client.changeDynamics(robot, number, lateralFriction=FRICTION)
+            if number < 0:
+                continue
+            segment, leg = client.getJointInfo(robot, number)[1].decode().split("_")
+            force = _SETTLE_TORQUE if powered[f"{segment}_{leg}"] else 0.0
+            gain = _SETTLE_GAIN / self.finer**2
+            client.setJointMotorControl2(
+                robot, number, pybullet.POSITION_CONTROL, targetPosition=0.0, positionGain=gain, force=force
+            )
+            if powered[f"{segment}_{leg}"]:
+                joints[number] = 3 * int(leg) + ("coxa", "femur", "tibia").index(segment)
+        return robot, joints
+
+    def _tell(
+        self, client: Any, robot: int, joints: dict[int, int], angles: np.ndarray, gains: dict[str, float]
+    ) -> None:
+        for number, column in joints.items():
+            client.setJointMotorControl2(
+                robot,
+                number,
+                pybullet.POSITION_CONTROL,
+                targetPosition=float(angles[column]),
+                positionGain=gains["positionGains"],
+                velocityGain=gains["velocityGains"],
+                force=TORQUE,
+                maxVelocity=SPEED,
+            )
+
+
+def _pose(client: Any, robot: int) -> np.ndarray:
+    position, (x, y, z, w) = client.getBasePositionAndOrientation(robot)
+    return np.array([*position, w, x, y, z])
+
+
+@contextlib.contextmanager
+def _connected() -> Iterator[Any]:
+    """A simulator of our own, for one walk."""
+    from pybullet_utils.bullet_client import BulletClient
+
+    with _quiet():
+        client = BulletClient(connection_mode=pybullet.DIRECT)
+    try:
+        yield client
+    finally:
+        client.disconnect()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what PyBullet prints at every connection, from C."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@lru_cache(maxsize=8)
+def engine(rules: Rules, damage: tuple[tuple[int, str], ...]) -> PybulletEngine:
+    """The engine for these settings."""
+    return PybulletEngine(rules, damage)
