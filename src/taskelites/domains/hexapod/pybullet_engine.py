@@ -1,8 +1,9 @@
 """Walks in PyBullet, the simulator of the paper, with a model file written from the same facts as that for MuJoCo.
 
 One walk at a time: several processes (`workers=`) do several. As in the paper's code each walk loads its robot anew,
-motors are PyBullet's position controllers and links lose 4 % of their speed a second. Unlike there, a robot starts just
-above the ground, whatever its legs, the walk is measured from where it has settled, and a motor is told only what is new.
+motors are PyBullet's position controllers, and links lose 4 % of their speed a second. Unlike there, a robot starts
+just above the ground, whatever its legs; its walk is measured from where it has settled; motors are told only what is
+new.
 """
 
 import contextlib
