@@ -14,6 +14,7 @@ from taskelites.algorithms import CmaEs, MultiTaskMapElites
 from taskelites.domains import domain
 from taskelites.experiments.arm_claims import BANDIT, CLAIMS, FIVE, NEWER_CMA, SIZES, Measured, size_label
 from taskelites.experiments.arm_page import page_text
+from taskelites.experiments.claims import outcomes
 from taskelites.experiments.comparison import Comparison, save_figure
 from taskelites.experiments.running import compare
 from taskelites.problem import Domain
@@ -74,8 +75,7 @@ def reproduce_arm(
 
 def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
     """Each claim and what became of it, of the experiment in a folder."""
-    now = Measured(Comparison.load(out))
-    return [(claim.text, claim.check(now).outcome) for claim in CLAIMS]
+    return outcomes(CLAIMS, Measured(Comparison.load(out)))
 
 
 def figure(comparison: Comparison, arm: Domain) -> Any:

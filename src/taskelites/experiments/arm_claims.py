@@ -5,14 +5,13 @@ criteria but the test; each is ours, and stands on the page beside the claim.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from taskelites.experiments import claims
+from taskelites.experiments.claims import Claim, Verdict, said
 from taskelites.experiments.comparison import Comparison
-from taskelites.experiments.statistics import mann_whitney, quartiles
+from taskelites.experiments.statistics import quartiles
 
 FIVE = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all", "random")
 SIZES = (1, 10, 50, 100, 500, 1000, 5000)
@@ -25,68 +24,23 @@ def size_label(size: int) -> str:
     return f"size {size}"
 
 
-class Verdict(NamedTuple):
-    """What became of a claim.
-
-    Attributes:
-        outcome: "holds", "does not hold", or why it can't be said.
-        figures: what was measured.
-    """
-
-    outcome: str
-    figures: str
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim of the paper, and how it is checked.
-
-    Attributes:
-        text: in our words.
-        criterion: when it is taken to hold.
-        check: gives the verdict.
-    """
-
-    text: str
-    criterion: str
-    check: Callable[["Measured"], Verdict]
-
-
-class Measured:
-    """The figures that claims are about."""
+class Measured(claims.Measured):
+    """The figures that the claims are about."""
 
     def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
-        self.replicates = comparison.replicates()
-        self.runs = min(len(runs) for runs in comparison.results.values())
+        super().__init__(comparison)
         self.sizes = [size for size in SIZES if size_label(size) in comparison.labels]
 
     def median(self, label: str, measure: str = "gap") -> float:
         """The median over replicates; in the gap, an unsolved task counts as the worst."""
         if measure == "gap":  # from 32-bit rounding upwards, so that gaps can be divided
             return max(float(np.median(self.best - self.values(label))), 1e-7)
-        return float(np.median(self.values(label, measure)))
+        return super().median(label, measure)
 
     @property
     def best(self) -> float:
         """The mean of the optima."""
         return float(np.mean(np.asarray(self.comparison.optimum)))
-
-    def values(self, label: str, measure: str = "mean_all") -> np.ndarray:
-        """Of all replicates."""
-        own = self.replicates[self.replicates["algorithm"] == label]
-        return own[measure].to_numpy()
-
-    def p(self, first: str, second: str, measure: str = "mean_all") -> float:
-        """Mann-Whitney, two-sided, not corrected."""
-        return mann_whitney(self.values(first, measure), self.values(second, measure))
-
-    def too_few(self, p: float, figures: str) -> Verdict | None:
-        """The verdict where so few replicates can't give such a p-value, whatever they find."""
-        least = 2 / math.comb(2 * self.runs, self.runs)
-        if least < p:
-            return None
-        return Verdict("too few replicates", f"{figures}; {self.runs} replicates can't give a p below {least:.2g}")
 
     def median_curve(self, label: str, mean: str) -> tuple[np.ndarray, np.ndarray]:
         """Over evaluations, of `mean_all` or of the `mean` over solved tasks."""
@@ -129,30 +83,26 @@ class Measured:
         return min(self.sizes, key=lambda size: self.median(size_label(size)))
 
 
-def _said(holds: bool) -> str:
-    return "holds" if holds else "does not hold"
-
-
 def _best_of_five(now: Measured) -> Verdict:
     gaps = {label: now.median(label) for label in FIVE}
     figures = "median gap: " + ", ".join(f"{label} {gap:.3g}" for label, gap in gaps.items())
     others = [now.p(BANDIT, label) for label in FIVE if label != BANDIT]
     holds = min(gaps, key=lambda label: gaps[label]) == BANDIT and max(others) < 0.05
-    return now.too_few(0.05, figures) or Verdict(_said(holds), f"{figures}; greatest p {max(others):.2g}")
+    return now.too_few(0.05, figures) or Verdict(said(holds), f"{figures}; greatest p {max(others):.2g}")
 
 
 def _all_pairs_differ(now: Measured) -> Verdict:
     pairs = [(a, b) for i, a in enumerate(FIVE) for b in FIVE[i + 1 :] if {a, b} != {"map-elites-all", "random"}]
     worst = max(now.p(a, b) for a, b in pairs)
     figures = f"greatest p of the {len(pairs)} pairs: {worst:.2g}"
-    return now.too_few(1e-10, figures) or Verdict(_said(worst < 1e-10), figures)
+    return now.too_few(1e-10, figures) or Verdict(said(worst < 1e-10), figures)
 
 
 def _all_tasks_is_random(now: Measured) -> Verdict:
     p = now.p("map-elites-all", "random")
     ratio = now.median("map-elites-all") / now.median("random")
     figures = f"p = {p:.2g}; the gap of map-elites-all is {ratio:.3g} times that of random in the median"
-    return now.too_few(0.05, figures) or Verdict(_said(p >= 0.05), figures)
+    return now.too_few(0.05, figures) or Verdict(said(p >= 0.05), figures)
 
 
 def _ahead_at_once(now: Measured) -> Verdict:
@@ -168,7 +118,7 @@ def _ahead_at_once(now: Measured) -> Verdict:
         f"{text('mean')}"
     )
     early = [point is not None and point < 1000 for point in points["mean_all"]]
-    return Verdict(_said(all(early)), figures)
+    return Verdict(said(all(early)), figures)
 
 
 def _solved_quickly(now: Measured) -> Verdict:
@@ -180,7 +130,7 @@ def _solved_quickly(now: Measured) -> Verdict:
     # Random draws find the last of n tasks after about n log n of them.
     if 0.1 * now.comparison.budget < max(tasks * math.log(tasks), now.median_curve(BANDIT, "mean_all")[0][0]):
         return Verdict("too few evaluations", figures)
-    return Verdict(_said(max(after.values()) <= 0.1 * now.comparison.budget), figures)
+    return Verdict(said(max(after.values()) <= 0.1 * now.comparison.budget), figures)
 
 
 def _random_task_is_cma(now: Measured) -> Verdict:
@@ -189,13 +139,13 @@ def _random_task_is_cma(now: Measured) -> Verdict:
         f"gap of map-elites-random / gap of cma-es = {ratio:.3g}; of the way from random sampling to the optimum "
         f"map-elites-random goes {now.closed('map-elites-random')}, cma-es {now.closed('cma-es')}"
     )
-    return Verdict(_said(0.5 <= ratio <= 2), figures)
+    return Verdict(said(0.5 <= ratio <= 2), figures)
 
 
 def _low_baselines(now: Measured) -> Verdict:
     ratios = {label: now.median(label) / now.median(BANDIT) for label in ("map-elites-all", "random")}
     figures = "gap, in gaps of mt-map-elites: " + ", ".join(f"{label} {ratio:.0f}" for label, ratio in ratios.items())
-    return Verdict(_said(min(ratios.values()) >= 10), figures)
+    return Verdict(said(min(ratios.values()) >= 10), figures)
 
 
 def _small_ends_lower(now: Measured) -> Verdict:
@@ -208,7 +158,7 @@ def _small_ends_lower(now: Measured) -> Verdict:
         f"{label}: {gap:.3g} (p = {p:.2g})" for label, gap, p in rows
     )
     holds = all(gap > now.median(best) and p < 0.01 for _, gap, p in rows)
-    return now.too_few(0.01, figures) or Verdict(_said(holds), figures)
+    return now.too_few(0.01, figures) or Verdict(said(holds), figures)
 
 
 def _large_is_slow(now: Measured) -> Verdict:
@@ -224,7 +174,7 @@ def _large_is_slow(now: Measured) -> Verdict:
         f"optimum it goes {now.closed(label)}, {best} {now.closed(best)}"
         for label, ratio in zip(labels, ratios, strict=True)
     )
-    return Verdict(_said(slow and max(ratios) <= 1.5), figures)
+    return Verdict(said(slow and max(ratios) <= 1.5), figures)
 
 
 def _bandit_is_best(now: Measured) -> Verdict:
@@ -237,7 +187,7 @@ def _bandit_is_best(now: Measured) -> Verdict:
         f"area {now.median(BANDIT, 'area'):.5g} against {now.median(best, 'area'):.5g}. Against the best of the sizes "
         f"that it chooses from ({own}) the ratio is {now.median(BANDIT) / now.median(own):.3g}"
     )
-    return Verdict(_said(ratio <= 1.25), figures)
+    return Verdict(said(ratio <= 1.25), figures)
 
 
 CLAIMS = (

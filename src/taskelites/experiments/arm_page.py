@@ -1,9 +1,5 @@
 """The page on the arm experiment: each claim of the paper with our figures, what the outcomes depend on, the tables."""
 
-import math
-import os
-import platform
-from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +8,8 @@ from taskelites.algorithms import MapElitesAll
 from taskelites.algorithms.interface import start_steps
 from taskelites.experiments.arm_claims import BANDIT, CLAIMS, FIVE, NEWER_CMA, Measured, size_label
 from taskelites.experiments.comparison import Comparison
-from taskelites.experiments.statistics import mann_whitney, quartiles
+from taskelites.experiments.page import claim_table, made, markdown, pair_table, spacing, spread
+from taskelites.experiments.statistics import mann_whitney
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +34,7 @@ def page_text(comparison: Comparison, other: Comparison, command: str | None = N
         f"links, target {_target(comparison)}, {comparison.budget:,} evaluations, batches of {settings['batch_size']}, "
         f"{now.runs} replicates of each algorithm.",
         "",
-        f"Made on {date.today().isoformat()} with `{command or 'taskelites reproduce arm'}` on {machine()}, "
+        f"{made(command or 'taskelites reproduce arm')}, "
         f"jax {settings['versions']['jax']}; the searches took {seconds / 60:.1f} minutes in all.",
         "",
         "![Arm, maps, curves and final values](arm.png)",
@@ -50,46 +47,38 @@ def page_text(comparison: Comparison, other: Comparison, command: str | None = N
         "## The claims",
         "",
         "The claims are those of section 4 of the paper and of its figure, in our words. The criteria are ours: it "
-        f"gives none but the test. Evaluations are those of logged points, {_spacing(comparison):,} apart except "
-        "at the start.",
+        f"gives none but the test. Evaluations are those of logged points, {spacing(comparison, BANDIT):,} apart "
+        "except at the start.",
         "",
         '"Gap" is the mean over tasks of the optimum minus the fitness found, after the whole budget; a task that is '
         "not solved counts as the worst posture.",
         "",
-        "| the paper says | taken to hold if | our figures | |",
-        "|---|---|---|---|",
+        *claim_table(CLAIMS, now),
+        "",
+        *_reasons(now, other),
     ]
-    for claim in CLAIMS:
-        outcome, figures = claim.check(now)
-        lines.append(f"| {claim.text} | {claim.criterion} | {figures} | **{outcome}** |")
-    lines += ["", *_reasons(now, other)]
-    lines += ["", "## The five algorithms", "", *_markdown(_measures(now, list(FIVE))), ""]
+    lines += ["", "## The five algorithms", "", *markdown(_measures(now, list(FIVE))), ""]
     lines += [
         "Median (first to third quartile). Area: the mean over the run of the mean over all tasks: the greater, the "
         "earlier. To 99 %: evaluations until 99 % of the way from the final value of random sampling to the optimum.",
         "",
         "## Each pair of the five, by the final mean over all tasks",
         "",
-        *_markdown(_pairs(comparison)),
+        *markdown(pair_table(comparison, FIVE)),
         "",
         f"p: Mann-Whitney U, two-sided, exact; with {now.runs} runs each it can't be below "
-        f"{2 / math.comb(2 * now.runs, now.runs):.2g}. Holm: corrected for the ten pairs (in `tests.csv`, for all "
+        f"{now.least_p:.2g}. Holm: corrected for the ten pairs (in `tests.csv`, for all "
         "pairs that were run). A12: the probability that a run of the first is better than one of the second.",
         "",
         "## The ablation: fixed tournament sizes against the bandit",
         "",
-        *_markdown(_measures(now, [BANDIT, *map(size_label, now.sizes)])),
+        *markdown(_measures(now, [BANDIT, *map(size_label, now.sizes)])),
         "",
         "The data: `replicates.csv` (final values of each run), `curves.csv` (quartiles over evaluations), `tests.csv` "
         "(all pairs), `summary.csv`, `comparison.json` (settings and versions).",
         "",
     ]
     return "\n".join(lines)
-
-
-def _spacing(comparison: Comparison) -> int:
-    """How far apart the logged points are."""
-    return int(np.median(np.diff(comparison.results[BANDIT][0].history["evaluations"], prepend=0)))
 
 
 def _target(comparison: Comparison) -> str:
@@ -156,52 +145,21 @@ def _bandit(now: Measured) -> list[str]:
         "share of the candidates": [f"{100 * share:.0f} %" for share in tried / max(tried.sum(), 1)],
         "of them successes": [f"{100 * rate:.1f} %" for rate in good / np.maximum(tried, 1)],
     }
-    return _markdown(pd.DataFrame(rows))
-
-
-def machine() -> str:
-    """The kind of machine, in words."""
-    import jax
-
-    kind = jax.devices()[0].device_kind
-    cores = f"{os.cpu_count()} CPU cores ({platform.machine()})"
-    return cores if jax.default_backend() == "cpu" else f"one {kind} ({cores})"
-
-
-def _pairs(comparison: Comparison) -> "pd.DataFrame":
-    """The tests among the five, corrected for their number."""
-    of_five = Comparison(results={label: comparison.results[label] for label in FIVE}, settings=comparison.settings)
-    tests = of_five.tests()
-    return tests.assign(
-        p=[f"{value:.2g}" for value in tests["p"]],
-        p_holm=[f"{value:.2g}" for value in tests["p_holm"]],
-        a12=[f"{value:.3f}" for value in tests["a12"]],
-    ).rename(columns={"p_holm": "p (Holm)", "a12": "A12"})
+    return markdown(pd.DataFrame(rows))
 
 
 def _measures(now: Measured, labels: list[str]) -> "pd.DataFrame":
     import pandas as pd
 
-    def cell(values: np.ndarray, digits: str) -> str:
-        low, middle, high = quartiles(values)
-        if math.isinf(middle):
-            return "never"
-        return f"{middle:{digits}} ({low:{digits}} to {'never' if math.isinf(high) else f'{high:{digits}}'})"
-
     rows = [
         {
             "algorithm": label,
-            "mean over all tasks": cell(now.values(label), ".5f"),
-            "gap": cell(now.best - now.values(label), ".2e"),
-            "area": cell(now.values(label, "area"), ".5f"),
-            "to 99 %": cell(now.values(label, "evaluations_to_99"), ",.0f"),
+            "mean over all tasks": spread(now.values(label), ".5f"),
+            "gap": spread(now.best - now.values(label), ".2e"),
+            "area": spread(now.values(label, "area"), ".5f"),
+            "to 99 %": spread(now.values(label, "evaluations_to_99"), ",.0f"),
             "seconds": f"{now.median(label, 'seconds'):.2g}",
         }
         for label in labels
     ]
     return pd.DataFrame(rows)
-
-
-def _markdown(frame: "pd.DataFrame") -> list[str]:
-    rows = [list(frame.columns), ["---"] * len(frame.columns), *frame.astype(str).to_numpy().tolist()]
-    return [f"| {' | '.join(map(str, row))} |" for row in rows]
