@@ -15,6 +15,7 @@ from conftest import sphere
 import taskelites as te
 from taskelites import show
 from taskelites.experiments.running import label_algorithms
+from taskelites.runs import Keeper
 
 TASKS = te.tasks.grid((40,), [0], [1])
 TWO = ["mt-map-elites", "random"]
@@ -315,6 +316,54 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     ):
         compare(tmp_path, domain(fitness=interrupted))
     assert len(list(tmp_path.glob("runs/*/*/result.npz"))) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, number):
+    calls = []
+
+    def interrupted(solutions, tasks):
+        calls.append(len(solutions))
+        if sum(calls) == 640 * number + 400:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sphere(solutions, tasks)
+
+    with pytest.raises(te.Interrupted, match=f"after {number} of 3 runs"):
+        compare(tmp_path, domain(fitness=interrupted))
+    assert sum(calls) == 640 * number + 400
+    halfway = tmp_path / f"runs/mt-map-elites/replicate-{number}"
+    assert list(halfway.glob("checkpoints/*.npz"))
+    assert not (halfway / "result.npz").exists()
+    whole = compare(tmp_path, domain(fitness=interrupted))
+    assert sum(calls) == 2 * 3 * 640  # no evaluation was made twice
+    for label, runs in compare().results.items():
+        for found, wanted in zip(whole.results[label], runs, strict=True):
+            assert np.array_equal(found.solutions, wanted.solutions)
+            assert np.array_equal(found.last_improved, wanted.last_improved)
+            for name in wanted.history.keys() - {"seconds"}:
+                assert np.array_equal(found.history[name], wanted.history[name], equal_nan=True), name
+    assert not list(tmp_path.glob("runs/*/*/checkpoints"))  # nor is anything kept twice
+
+
+def test_a_compiled_run_that_was_killed_goes_on_from_its_checkpoint(tmp_path, small_arm, monkeypatch, capfd):
+    looks = []
+
+    def saves_and_is_killed(self, position, snapshots):
+        looks.append(position)
+        if len(looks) == 5:
+            raise KeyboardInterrupt  # what it leaves is what the last checkpoint has
+        self.save(position, snapshots)
+
+    options = {"replicates": 1, "evaluations": 3000, "algorithms": ["mt-map-elites"]}
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "look", saves_and_is_killed)
+        with pytest.raises(KeyboardInterrupt):
+            compare(tmp_path, small_arm, **options)
+    whole = compare(tmp_path, small_arm, progress=True, **options).results["mt-map-elites"][0]
+    assert f"goes on after {looks[3]:,} evaluations" in capfd.readouterr().err
+    wanted = compare(None, small_arm, **options).results["mt-map-elites"][0]
+    assert np.array_equal(whole.solutions, wanted.solutions)
+    assert np.array_equal(whole.history["mean"], wanted.history["mean"], equal_nan=True)
 
 
 def test_a_failing_fitness_names_the_algorithm_and_the_folder(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import sys
 import traceback
 import warnings
@@ -18,9 +19,9 @@ from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_numb
 from taskelites.evaluation import Manner, TracedFitness
 from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.result import Result, load
-from taskelites.runs import Progress, RunLock, write_run
+from taskelites.runs import Progress, RunFolder, RunLock, read_plan
 from taskelites.runs.identity import code_of, same_code
-from taskelites.search.plan import equal, problem_of
+from taskelites.search.plan import check_plan, equal, plan_of, problem_of
 from taskelites.search.record import about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import Job, as_seed, make_job, task_warnings
@@ -73,7 +74,8 @@ def compare(
         timeout: as for `te.solve`.
         setup: as for `te.solve`.
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
-            that are missing are made, so an interrupted one goes on.
+            that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
+            minute), so an interrupted comparison finds what it would have found.
         add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size and seed are then
             those of the comparison, unless they are given.
         progress: whether to show it; by default, in a terminal.
@@ -81,7 +83,7 @@ def compare(
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
         RunInUseError: if another process is at the comparison in `out`.
-        Interrupted: after Ctrl-C; finished runs are kept in `out`.
+        Interrupted: after Ctrl-C; finished runs are kept in `out`, and how far the others are.
 
     Example:
         >>> import taskelites as te
@@ -262,7 +264,8 @@ def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool)
 
 def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, Any], out: Path) -> None:
     place = runs_of(out, label)
-    if before is None or not place.is_dir() or not any(place.iterdir()):
+    kept = (file for name in ("result.npz", "checkpoints/*.npz") for file in place.glob(f"replicate-*/{name}"))
+    if before is None or next(kept, None) is None:
         return
     settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
     if not equal(*settings):
@@ -289,38 +292,66 @@ def _open(out: Any, *, new: bool) -> Path:
 
 
 class _Shelf(Harvest):
-    """Keeps finished runs where the comparison looks for them."""
+    """Keeps runs where the comparison looks for them: checkpoints while they go on, then what they found.
 
-    def __init__(self, folder: Path | None, missing: list[int], evaluations: int) -> None:
+    Args:
+        place: of the algorithm's runs; None to keep nothing.
+        job: what is run.
+        seeds: those of all replicates, by their number; only those that are missing.
+    """
+
+    def __init__(self, place: Path | None, job: Job, seeds: dict[int, int]) -> None:
         super().__init__(several=True)
-        self.place = folder
-        self.missing = missing
-        self.evaluations = evaluations
+        self.place = place
+        self.job = job
+        self.seeds = seeds
+        self.missing = list(seeds)
         self.finished: dict[int, Result] = {}
 
+    def folder_of(self, number: int) -> RunFolder | None:
+        i = self.missing[number]
+        return None if self.place is None else _begun(self.place / f"replicate-{i}", self.job, self.seeds[i])
+
     def keep(self, number: int, result: Result) -> None:
-        if result.evaluations < self.evaluations:  # it was stopped
+        if result.evaluations < self.job.evaluations:  # it was stopped
             return
         self.finished[self.missing[number]] = result
         if self.place is not None:
-            path = self.place / f"replicate-{self.missing[number]}"
-            path.mkdir(parents=True, exist_ok=True)
-            write_run(path, result)
+            folder = RunFolder.part(self.place / f"replicate-{self.missing[number]}")
+            folder.write(result)
+            # They are of no more use, and of hundreds of runs they would be most of what is kept.
+            shutil.rmtree(folder.path / "checkpoints", ignore_errors=True)
+
+
+def _begun(path: Path, job: Job, seed: int) -> RunFolder:
+    """The folder of a run that is not finished; one that was begun before must be of the same."""
+    path.mkdir(parents=True, exist_ok=True)
+    # If there is a result, it is damaged or another run's: `_kept` did not take it.
+    (path / "result.npz").unlink(missing_ok=True)
+    folder = RunFolder.part(path)
+    plan = plan_of(job, [seed], several=False)
+    known = read_plan(path)
+    if known is not None and folder.checkpoints.positions():
+        for warning in check_plan(known["plan"], plan, folder.named):
+            folder.log(warning)
+            warnings.warn(warning, UserWarning, stacklevel=5)
+    folder.write_plan({"origin": None, "plan": plan})
+    return folder
 
 
 def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, progress: bool | None) -> list[Result]:
     """All replicates of one algorithm: those that are there, and those that are missing."""
     place = None if shelf is None else runs_of(shelf, label)
     there = {} if place is None else _kept(place, job, seeds)
-    missing = [i for i in range(len(seeds)) if i not in there]
-    harvest = _Shelf(place, missing, job.evaluations)
+    missing = {i: seed for i, seed in enumerate(seeds) if i not in there}
+    harvest = _Shelf(place, job, missing)
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
     if shown and there:
         print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)
     if missing:
         try:
             with Progress(job.evaluations * len(missing), label) if shown else nullcontext() as bar:
-                run_all(job, [seeds[i] for i in missing], harvest, bar)
+                run_all(job, list(missing.values()), harvest, bar)
         except Interrupted as stop:
             number = len(there) + len(harvest.finished)
             stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_where(shelf)}",)
@@ -337,7 +368,9 @@ def _replicates(label: str, job: Job, seeds: list[int], shelf: Path | None, prog
 
 def _where(shelf: Path | None) -> str:
     kept = repr(str(shelf))
-    return "" if shelf is None else f"; finished runs are in {kept}: the same again, into that folder, goes on"
+    return (
+        "" if shelf is None else f"; finished runs are in {kept}: the same again, into that folder, goes on from here"
+    )
 
 
 def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:

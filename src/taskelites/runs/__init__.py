@@ -2,7 +2,7 @@
 
 from taskelites.runs.checkpoint import Checkpoint, Checkpoints
 from taskelites.runs.failing import FailedEvaluation, FailureLog, failures, read_failure
-from taskelites.runs.folder import RunFolder, read_plan, write_run
+from taskelites.runs.folder import RunFolder, read_plan
 from taskelites.runs.interruption import Interruption
 from taskelites.runs.keeping import Every, Keeper, Snapshot
 from taskelites.runs.lock import RunLock
@@ -23,5 +23,4 @@ __all__ = [
     "failures",
     "read_failure",
     "read_plan",
-    "write_run",
 ]

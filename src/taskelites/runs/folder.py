@@ -154,11 +154,6 @@ class RunFolder:
         self.write_metrics(result.history)
 
 
-def write_run(path: Path, result: Result) -> None:
-    """Write a result, and beside it what a person can read without Python, to a folder that exists."""
-    RunFolder.part(path).write(result)
-
-
 def read_plan(path: Path) -> dict[str, Any] | None:
     """What the run in a folder is of; None if there is none.
 
