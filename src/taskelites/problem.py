@@ -1,6 +1,6 @@
 """A problem as its owner states it (`Domain`), and as the algorithms receive it (`Problem`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,9 @@ class Domain:
         name: one word.
         fitness, call, tasks, bounds, dim: as for `te.solve`.
         draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
+        film: `film(solution, task, *, width, height, fps)` gives the frames of a film of it, `(height, width, 3)` of
+            uint8, for `taskelites watch`; `fps` of them for each second of what is shown. What it gives may have a
+            length, so that progress can be told, and a `fitness`, what was measured while filming.
         optimum: the best fitness of each task, `(n,)`, where it is known; a function is called when it is needed.
         worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
         options: how it was made, plain values to be kept with the results.
@@ -93,6 +96,7 @@ class Domain:
     dim: int | None = None
     call: str = "each"
     draw: Callable[..., Any] | None = None
+    film: Callable[..., Iterable[np.ndarray]] | None = None
     # A function is called when the attribute is first asked for: then only, the attribute exists (`__getattr__`).
     optimum: Any = field(default_factory=lambda: None)
     worst: Any = None

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA, as_damage
+from taskelites.domains.hexapod.drawing import HexapodDrawing
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM
+from taskelites.domains.hexapod.rendering import HexapodFilm
 from taskelites.errors import one_of, whole_number
 from taskelites.problem import Domain
 from taskelites.tasks import Tasks, as_tasks, read, uniform
@@ -77,14 +79,17 @@ def make(
         chosen = uniform(whole_number("tasks", tasks, least=1), LOWER, UPPER, seed=seed, names=NAMES)
     else:
         chosen = _own_tasks(tasks)
+    rules = Rules(yaw=bool(yaw))
     version = getattr(simulator, "__version__", None) or _version(needed)
     return Domain(
         name="hexapod",
-        fitness=Walked(engine, Rules(yaw=bool(yaw)), broken, threads),
+        fitness=Walked(engine, rules, broken, threads),
         tasks=chosen,
         bounds=(0.0, 1.0),
         dim=DIM,
         call=call,
+        draw=HexapodDrawing(rules, broken),
+        film=HexapodFilm(rules, broken),
         options={
             "engine": engine,
             "simulator": f"{needed} {version}",

@@ -253,12 +253,17 @@ def mjcf(parts: list[Link], options: str, actuator: str, joint: str = "", *, dra
 
 _SEEN = (
     '<visual><global offwidth="1920" offheight="1080"/><quality shadowsize="4096"/>'
-    '<headlight ambient="0.4 0.4 0.4" diffuse="0.4 0.4 0.4" specular="0 0 0"/></visual>'
-    '<asset><texture name="sky" type="skybox" builtin="gradient" rgb1="0.95 0.96 0.98" rgb2="0.75 0.8 0.87" width="64"'
-    ' height="64"/><texture name="tiles" type="2d" builtin="checker" rgb1="0.86 0.87 0.88" rgb2="0.80 0.81 0.83"'
-    ' width="256" height="256"/><material name="floor" texture="tiles" texrepeat="5 5" texuniform="true"/></asset>'
+    '<map haze="0.35" shadowscale="0.3"/><rgba haze="0.93 0.95 0.97 1"/>'
+    '<headlight ambient="0.38 0.38 0.38" diffuse="0.3 0.3 0.3" specular="0 0 0"/></visual>'
+    '<asset><texture name="sky" type="skybox" builtin="gradient" rgb1="0.93 0.95 0.97" rgb2="0.93 0.95 0.97" width="64"'
+    ' height="64"/><texture name="tiles" type="2d" builtin="checker" rgb1="0.90 0.91 0.92" rgb2="0.84 0.85 0.87"'
+    ' width="256" height="256"/><material name="floor" texture="tiles" texrepeat="5 5" texuniform="true" specular="0"/>'
+    "</asset>"
 )
-_LIGHT = '<light pos="0 0 3" dir="0.2 0.3 -1" diffuse="0.5 0.5 0.5" castshadow="true"/>'
+_LIGHT = (
+    '<light name="sun" pos="-0.6 -0.8 2.6" dir="0.6 0.8 -2.6" cutoff="60" exponent="0" diffuse="0.55 0.55 0.55"'
+    ' specular="0.1 0.1 0.1" castshadow="true"/>'
+)
 _FLOOR = ' material="floor"'
 
 

@@ -1,0 +1,374 @@
+"""Films a walk with MuJoCo's camera, on machines with and without a display.
+
+What is filmed are the positions that the simulator went through when the fitness was measured. On the floor there is a
+scale along the way, from where the robot starts; a bar under the robot points to how far it is. Feet on the ground are
+highlighted.
+"""
+
+import importlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from taskelites.domains.hexapod.analysis import Analysis, analyse, shown_engine
+from taskelites.domains.hexapod.body import BASE, LEGS, links, mjcf
+from taskelites.domains.hexapod.episode import CORRIDOR, Rules
+from taskelites.domains.hexapod.gait import RATE
+
+PACKAGES = "`apt install libegl1 libgl1-mesa-dri` (EGL), or `apt install libosmesa6` (OSMesa)"
+# What draws without a window comes first: a display may be at the other end of a network.
+_BACKENDS = {"linux": ("egl", "osmesa", "glfw"), "darwin": ("cgl", "glfw"), "win32": ("glfw",)}
+_PROBE = """
+import mujoco
+from mujoco.{backend} import GLContext
+window = GLContext(16, 16)
+window.make_current()
+context = mujoco.MjrContext(mujoco.MjModel.from_xml_string("<mujoco/>"), mujoco.mjtFontScale.mjFONTSCALE_100.value)
+works = context.offFBO != 0
+context.free()
+window.free()
+print("drawn" if works else "it has no offscreen buffer")
+"""
+_PROBE_SECONDS = 60
+
+_COLOURS = {
+    "base": (0.40, 0.44, 0.50, 1.0),
+    "coxa": (0.55, 0.59, 0.64, 1.0),
+    "femur": (0.00, 0.45, 0.70, 1.0),
+    "tibia": (0.90, 0.62, 0.00, 1.0),
+    "foot": (0.30, 0.33, 0.37, 1.0),
+}
+_TOUCHING = (0.84, 0.10, 0.35, 1.0)
+_POINTER = (0.84, 0.10, 0.35, 1.0)
+# Where the camera is, in degrees and metres, and how smoothly it follows, in seconds.
+_AZIMUTH, _ELEVATION, _AWAY, _SMOOTH = 105.0, -30.0, 1.3, 0.25
+# The scale on the floor: from, to and across, m, and its resolution.
+_FROM, _TO, _ACROSS, _DOTS = -1.0, 4.0, 0.11, 480
+
+
+@dataclass(frozen=True)
+class HexapodFilm:
+    """Films the robot on its walk.
+
+    Args:
+        rules: when a walk ends early.
+        damage: as `as_damage` gives it.
+    """
+
+    rules: Rules
+    damage: tuple[tuple[int, str], ...] = ()
+
+    def __call__(self, solution: Any, task: Any, *, width: int = 640, height: int = 480, fps: float = 30) -> "Film":
+        """The film of a gait on a body, as something to iterate over.
+
+        Args:
+            solution: the gait, `(36,)`.
+            task: lengths of the body, `(12,)`.
+            width: of a frame, pixels.
+            height: of a frame, pixels.
+            fps: frames in a second of the walk.
+        """
+        found = analyse(shown_engine(self.rules, self.damage), solution, task)
+        return Film(found, np.asarray(task, float), self.damage, int(width), int(height), float(fps))
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """Frames of a walk, `(height, width, 3)` of uint8, drawn while they are asked for.
+
+    Attributes:
+        analysis: of the walk.
+        lengths: of the body.
+        damage: what is broken.
+        width: of a frame, pixels.
+        height: of a frame, pixels.
+        fps: frames in a second of the walk.
+    """
+
+    analysis: Analysis
+    lengths: np.ndarray
+    damage: tuple[tuple[int, str], ...]
+    width: int
+    height: int
+    fps: float
+
+    @property
+    def fitness(self) -> float:
+        """How far the robot walks in the film."""
+        return self.analysis.distance
+
+    @cached_property
+    def moments(self) -> np.ndarray:
+        """The step of the walk that each frame shows; the last is where the walk ends."""
+        last = len(self.analysis.walk.positions) - 1
+        regular = np.round(np.arange(0, last, RATE / self.fps)).astype(int)
+        return np.append(regular[regular < last], last)
+
+    def __len__(self) -> int:
+        return len(self.moments)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        camera = Camera(self.lengths, self.damage, self.analysis, self.width, self.height)
+        try:
+            for step in self.moments:
+                yield camera.picture(int(step))
+        finally:
+            camera.close()
+
+
+class Camera:
+    """Draws moments of a walk.
+
+    Args:
+        lengths: of the body.
+        damage: what is broken.
+        analysis: of the walk.
+        width: of a picture, pixels.
+        height: of a picture, pixels.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, damage: tuple[tuple[int, str], ...], analysis: Analysis, width: int, height: int
+    ) -> None:
+        import mujoco
+
+        self._walk = analysis.walk
+        self._touching = _steady(analysis.touching)
+        self._way = _followed(self._walk.positions[:, :3])
+        self._model = _model(lengths, damage, self._walk.positions[0], width, height)
+        self._feet = [self._model.geom(f"foot_{leg}").id for leg in range(LEGS)]
+        self._data = mujoco.MjData(self._model)
+        self._canvas = Canvas(self._model, width, height)
+
+    def picture(self, step: int) -> np.ndarray:
+        """The robot after so many steps, `(height, width, 3)`."""
+        import mujoco
+
+        self._data.qpos[:] = self._walk.positions[step]
+        self._model.light_pos[0, 0] = self._way[step, 0] - 0.6
+        mujoco.mj_forward(self._model, self._data)
+        for leg, foot in enumerate(self._feet):
+            touches = self._touching[min(step, len(self._touching) - 1), leg]
+            self._model.geom_rgba[foot] = _TOUCHING if touches else _COLOURS["foot"]
+        camera = mujoco.MjvCamera()
+        camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+        camera.lookat[:] = self._way[step]
+        camera.azimuth, camera.elevation, camera.distance = _AZIMUTH, _ELEVATION, _AWAY
+        return self._canvas.draw(self._data, camera, [self._pointer(step)])
+
+    def _pointer(self, step: int) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
+        """A bar on the floor, from under the robot to the scale: place, half its size, colour."""
+        start, here = self._walk.positions[0], self._walk.positions[step]
+        edge = start[1] - CORRIDOR
+        middle = np.array([here[0], (here[1] + edge) / 2, 0.002])
+        return middle, np.array([0.004, (here[1] - edge) / 2, 0.0005]), _POINTER
+
+    def close(self) -> None:
+        """Give back what drawing needs."""
+        self._canvas.close()
+
+
+class Canvas:
+    """A picture of a model that no window shows.
+
+    MuJoCo decides when it is imported, by the variable MUJOCO_GL, how its own `Renderer` draws, which is too late to
+    decide here; so this takes the context that works.
+
+    Args:
+        model: with room for the size in `vis.global_.offwidth` and `offheight`.
+        width: pixels.
+        height: pixels.
+
+    Raises:
+        RuntimeError: if nothing on this machine can draw; it says what to install.
+    """
+
+    def __init__(self, model: Any, width: int, height: int) -> None:
+        import mujoco
+
+        self._model, self._width, self._height = model, width, height
+        self._scene = mujoco.MjvScene(model, maxgeom=200)
+        self._option = mujoco.MjvOption()
+        self._window = importlib.import_module(f"mujoco.{backend()}").GLContext(width, height)
+        self._window.make_current()
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
+
+    def draw(self, data: Any, camera: Any, boxes: list[Any]) -> np.ndarray:
+        """What the camera sees, and boxes of the given places, half sizes and colours, `(height, width, 3)`."""
+        import mujoco
+
+        every = mujoco.mjtCatBit.mjCAT_ALL.value
+        mujoco.mjv_updateScene(self._model, data, self._option, None, camera, every, self._scene)
+        for place, size, colour in boxes:
+            geom = self._scene.geoms[self._scene.ngeom]
+            kind = mujoco.mjtGeom.mjGEOM_BOX.value
+            mujoco.mjv_initGeom(geom, kind, size, place, np.eye(3).ravel(), np.array(colour, np.float32))
+            self._scene.ngeom += 1
+        self._window.make_current()  # another canvas may have drawn since
+        rectangle = mujoco.MjrRect(0, 0, self._width, self._height)
+        picture = np.empty((self._height, self._width, 3), np.uint8)
+        mujoco.mjr_render(rectangle, self._scene, self._context)
+        mujoco.mjr_readPixels(picture, None, rectangle, self._context)
+        return np.ascontiguousarray(picture[::-1])
+
+    def close(self) -> None:
+        """Give back memory and context; OSMesa complains at the end of Python if this was not done."""
+        self._window.make_current()
+        self._context.free()
+        self._window.free()
+
+
+@lru_cache(maxsize=1)
+def backend() -> str:
+    """How pictures are drawn on this machine: "egl", "osmesa", "glfw" or "cgl".
+
+    Each way is tried in a process of its own, since one that fails may take its process down, and one that was loaded
+    keeps others out. The variable MUJOCO_GL names a way and is believed, if that works.
+
+    Raises:
+        RuntimeError: if none works; it says what was tried and what to install.
+    """
+    chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
+    known = _BACKENDS.get(sys.platform, ("glfw",))
+    ways = (chosen,) if chosen in known else known
+    failed = {}
+    for way in ways:
+        if way == "glfw" and sys.platform == "linux" and not _display():
+            failed[way] = "there is no display"
+            continue
+        failed[way] = _trouble(way)
+        if not failed[way]:
+            return way
+    tried = "; ".join(f"{way}: {why}" for way, why in failed.items())
+    remedy = f"on Debian and Ubuntu, {PACKAGES} brings what is missing" if sys.platform == "linux" else "install OpenGL"
+    if chosen in known:
+        remedy += "; MUJOCO_GL, which chose this one, may also be left unset"
+    raise RuntimeError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
+
+
+def _display() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _trouble(way: str) -> str:
+    """Why a way of drawing does not work; nothing if it does."""
+    own = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", _PROBE.format(backend=way)],
+            env=own | {"MUJOCO_GL": way},
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer after {_PROBE_SECONDS} s"
+    if tried.stdout.strip().endswith("drawn"):
+        return ""
+    said = (tried.stderr.strip() or tried.stdout.strip() or f"it ended with status {tried.returncode}").splitlines()
+    return said[-1][:200]
+
+
+def _model(lengths: np.ndarray, damage: tuple[tuple[int, str], ...], start: np.ndarray, width: int, height: int) -> Any:
+    """The robot on its floor, in colours, with a scale from where it starts."""
+    import mujoco
+
+    spec = mujoco.MjSpec.from_string(mjcf(links(lengths, damage), "", "", drawn=True))
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = width, height
+    for geom in spec.geoms:
+        colour = _COLOURS.get(geom.name.split("_")[0])
+        if colour is not None:
+            geom.rgba = colour
+    _add_front(spec)
+    _add_scale(spec, start)
+    return spec.compile()
+
+
+def _add_front(spec: Any) -> None:
+    """A bright stripe on the base, where its front is."""
+    import mujoco
+
+    length, width, height = BASE
+    spec.body("base").add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=[0.012, width / 2 - 0.02, 0.002],
+        pos=[length / 2 - 0.03, 0, height / 2],
+        rgba=[0.95, 0.96, 0.97, 1.0],
+        contype=0,
+        conaffinity=0,
+    )
+
+
+def _add_scale(spec: Any, start: np.ndarray) -> None:
+    """Lines at both sides of the corridor, one where the robot starts, and marks with numbers along the way."""
+    import mujoco
+
+    x, y = start[:2]
+    middle, half = (_FROM + _TO) / 2, (_TO - _FROM) / 2
+    spec.assets = {"scale.png": _scale_picture()}
+    spec.add_texture(name="scale", type=mujoco.mjtTexture.mjTEXTURE_2D, file="scale.png")
+    material = spec.add_material(name="scale", texuniform=False, texrepeat=[1, 1], specular=0.0)
+    material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "scale"
+    quiet = {"contype": 0, "conaffinity": 0}
+    spec.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[half, _ACROSS / 2, 0.1],
+        pos=[x + middle, y - CORRIDOR - _ACROSS / 2, 0.001],
+        material="scale",
+        **quiet,
+    )
+    dark = [0.35, 0.38, 0.42, 1.0]
+    for place, size in (
+        ([x + middle, y + CORRIDOR, 0.0], [half, 0.004, 0.001]),
+        ([x, y, 0.0], [0.004, CORRIDOR, 0.001]),
+    ):
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=place, rgba=dark, **quiet)
+
+
+@lru_cache(maxsize=1)
+def _scale_picture() -> bytes:
+    """Marks every 0.1 m and numbers every 0.5 m, as a PNG file."""
+    from matplotlib import font_manager
+    from PIL import Image, ImageDraw, ImageFont
+
+    wide, high = round((_TO - _FROM) * _DOTS), round(_ACROSS * _DOTS)
+    picture = Image.new("RGB", (wide, high), (245, 246, 247))
+    pen = ImageDraw.Draw(picture)
+    font = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), round(0.058 * _DOTS))
+    ink = (60, 66, 74)
+    pen.line([(0, 0), (wide, 0)], fill=ink, width=4)
+    for tenth in range(round(10 * _FROM), round(10 * _TO) + 1):
+        across = (tenth / 10 - _FROM) * _DOTS
+        whole = tenth % 5 == 0
+        pen.line([(across, 0), (across, high * (0.34 if whole else 0.2))], fill=ink, width=5 if whole else 3)
+        if whole:
+            pen.text((across, high * 0.68), f"{tenth / 10:g} m", fill=ink, font=font, anchor="mm")
+    file = io.BytesIO()
+    picture.save(file, format="png")
+    return file.getvalue()
+
+
+def _followed(places: np.ndarray) -> np.ndarray:
+    """What the camera looks at, `(steps + 1, 3)`: where the base is, without its shaking."""
+    from scipy.ndimage import gaussian_filter1d
+
+    smooth = gaussian_filter1d(places, _SMOOTH * RATE, axis=0, mode="nearest")
+    smooth[:, 1] = places[0, 1] - 0.15  # to the side of the scale
+    smooth[:, 2] = 0.04
+    return np.asarray(smooth)
+
+
+def _steady(touching: np.ndarray) -> np.ndarray:
+    """Touching a foot's neighbours in time, within 1/60 s: contacts come and go faster than eyes can follow."""
+    from scipy.ndimage import maximum_filter1d
+
+    return np.asarray(maximum_filter1d(touching.astype(np.uint8), RATE // 30 + 1, axis=0)).astype(bool)

@@ -1,0 +1,262 @@
+"""Films: written to files that browsers play, labelled, and several side by side."""
+
+import importlib.util
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from taskelites.storage import write_whole
+
+FILMS, PICTURES = (".mp4", ".gif"), (".png",)
+# The units of a GIF are 1/100 s, and players take less than two of them for a mistake.
+_MOST_IN_A_GIF = 50
+_PALETTE_FRAMES = 6
+_GAP = 4  # pixels between films side by side
+_BACKGROUND = 255
+
+
+def film_suffix() -> str:
+    """The best kind of film that can be written here: ".mp4", or ".gif" without imageio-ffmpeg."""
+    return ".mp4" if importlib.util.find_spec("imageio_ffmpeg") is not None else ".gif"
+
+
+def check_film(path: str | PathLike[str], fps: float, *, pictures: bool = False) -> None:
+    """Raise if a film can't be written there, before anything is drawn.
+
+    Args:
+        path: of the film; its suffix says of which kind it is.
+        fps: frames a second.
+        pictures: whether a picture will do as well.
+
+    Raises:
+        ValueError, ImportError, FileNotFoundError: they say what is wrong and what helps.
+
+    Example:
+        >>> check_film("walk.avi", 30)
+        Traceback (most recent call last):
+        ValueError: a film must end in .mp4 or .gif, not 'walk.avi'
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    allowed = FILMS + PICTURES if pictures else FILMS
+    if suffix not in allowed:
+        kinds = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
+        raise ValueError(f"a film must end in {kinds}, not {path.name!r}")
+    if not 0 < fps <= 1000:
+        raise ValueError(f"fps must be above 0 and at most 1000, not {fps!r}")
+    if suffix == ".gif" and fps > _MOST_IN_A_GIF:
+        raise ValueError(f"a .gif has at most {_MOST_IN_A_GIF} frames a second, not {fps:g}; an .mp4 may have more")
+    if suffix == ".mp4" and film_suffix() != ".mp4":
+        raise ImportError(
+            "an .mp4 needs imageio-ffmpeg, which is not installed: `pip install 'taskelites[hexapod]'` brings it, "
+            "and a .gif needs nothing"
+        )
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+
+
+def write_film(path: str | PathLike[str], frames: Iterable[np.ndarray], fps: float = 30) -> Path:
+    """Write a film, whole or not at all.
+
+    Args:
+        path: ending in `.mp4` (H.264, which browsers play) or `.gif`.
+        frames: `(height, width, 3)` of uint8, all of one size.
+        fps: frames a second.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> path = tempfile.mkdtemp() + "/fade.gif"
+        >>> write_film(path, (np.full((16, 16, 3), 40 * i, np.uint8) for i in range(5)), fps=10).name
+        'fade.gif'
+    """
+    check_film(path, fps)
+    path = Path(path)
+    stream = iter(frames)
+    first = next(stream, None)
+    if first is None:
+        raise ValueError("frames must have at least one frame")
+    every = (_checked(frame, first.shape) for frame in itertools.chain([first], stream))
+    write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
+    write_whole(path, lambda file: write(file, every, fps))
+    return path
+
+
+def write_picture(path: str | PathLike[str], picture: np.ndarray) -> Path:
+    """Write a picture, `(height, width, 3)` of uint8, whole or not at all, to a `.png` file.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> write_picture(tempfile.mkdtemp() + "/white.png", np.full((8, 8, 3), 255, np.uint8)).name
+        'white.png'
+    """
+    from PIL import Image
+
+    path = Path(path)
+    if path.suffix.lower() not in PICTURES:
+        raise ValueError(f"a picture must end in .png, not {path.name!r}")
+    image = Image.fromarray(np.ascontiguousarray(picture))
+    write_whole(path, lambda file: image.save(file, format="png"))
+    return path
+
+
+def label(picture: np.ndarray, text: str) -> np.ndarray:
+    """A picture with a text in its upper left corner, `(height, width, 3)`.
+
+    Example:
+        >>> import numpy as np
+        >>> bool((label(np.full((60, 80, 3), 200, np.uint8), "task 3") == 0).any())
+        True
+    """
+    from matplotlib import font_manager
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.fromarray(np.ascontiguousarray(picture))
+    size = max(9, image.height // 24)
+    font = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)
+    pen = ImageDraw.Draw(image)
+    corner = (size // 2, size // 2)
+    left, top, right, bottom = pen.multiline_textbbox(corner, text, font=font)
+    pen.rectangle((left - size // 3, top - size // 3, right + size // 3, bottom + size // 3), fill=(255, 255, 255))
+    pen.multiline_text(corner, text, font=font, fill=(0, 0, 0))
+    return np.asarray(image)
+
+
+class Labelled:
+    """A film with a text on each of its frames, as long as the film is.
+
+    Args:
+        film: its frames.
+        text: what to write.
+
+    Example:
+        >>> import numpy as np
+        >>> len(list(Labelled([np.zeros((60, 80, 3), np.uint8)] * 3, "task 3")))
+        3
+    """
+
+    def __init__(self, film: Iterable[np.ndarray], text: str) -> None:
+        self.film, self.text = film, text
+
+    def __length_hint__(self) -> int:
+        return operator.length_hint(self.film)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (label(frame, self.text) for frame in self.film)
+
+
+class SideBySide:
+    """Several films as one; one that is over stays at its last frame until all are.
+
+    Args:
+        films: of frames of one size.
+
+    Example:
+        >>> import numpy as np
+        >>> black, white = np.zeros((8, 10, 3), np.uint8), np.full((8, 10, 3), 255, np.uint8)
+        >>> both = list(SideBySide([[black], [white, black]]))
+        >>> len(both), both[0].shape, bool((both[1] == 0).sum() == 2 * black.size)
+        (2, (8, 24, 3), True)
+    """
+
+    def __init__(self, films: Sequence[Iterable[np.ndarray]]) -> None:
+        self.films = list(films)
+
+    def __length_hint__(self) -> int:
+        return max((operator.length_hint(film) for film in self.films), default=0)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        running: list[Any] = [iter(film) for film in self.films]
+        try:
+            shown: list[Any] = [None] * len(running)
+            while True:
+                new = [next(film, None) for film in running]
+                if all(frame is None for frame in new):
+                    return
+                shown = [old if frame is None else frame for old, frame in zip(shown, new, strict=True)]
+                yield tile(shown)
+        finally:
+            for film in running:
+                getattr(film, "close", lambda: None)()
+
+
+def tile(pictures: Sequence[np.ndarray]) -> np.ndarray:
+    """Pictures of one size as one, in rows as long as they are many; what is left over stays white.
+
+    Example:
+        >>> import numpy as np
+        >>> tile([np.zeros((30, 40, 3), np.uint8)] * 5).shape  # two rows of three
+        (64, 128, 3)
+    """
+    height, width = pictures[0].shape[:2]
+    columns = math.ceil(math.sqrt(len(pictures)))
+    rows = math.ceil(len(pictures) / columns)
+    shape = (rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, 3)
+    whole = np.full(shape, _BACKGROUND, np.uint8)
+    for number, picture in enumerate(pictures):
+        top, left = (number // columns) * (height + _GAP), (number % columns) * (width + _GAP)
+        whole[top : top + height, left : left + width] = _checked(picture, pictures[0].shape)
+    return whole
+
+
+def _checked(frame: Any, shape: tuple[int, ...]) -> np.ndarray:
+    frame = np.asarray(frame)
+    if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or frame.shape != shape:
+        raise ValueError(
+            f"frames must be arrays (height, width, 3) of uint8, all of one size, not {frame.dtype} {frame.shape}"
+        )
+    return frame
+
+
+def _write_mp4(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None:
+    import imageio_ffmpeg
+
+    writer: Any = None
+    try:
+        for frame in frames:
+            # H.264 has colours for squares of four pixels only, so sizes are even.
+            even = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
+            if writer is None:
+                writer = imageio_ffmpeg.write_frames(
+                    file.name,
+                    (even.shape[1], even.shape[0]),
+                    fps=fps,
+                    quality=7,
+                    macro_block_size=1,
+                    ffmpeg_log_level="error",
+                    # The name is a temporary one, which does not say the format; browsers start before they have all.
+                    output_params=["-f", "mp4", "-movflags", "+faststart"],
+                )
+                writer.send(None)
+            writer.send(np.ascontiguousarray(even))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_gif(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None:
+    from PIL import Image
+
+    kept = list(frames)
+    # One palette, from frames all over the film: with one each, what stands still would flicker.
+    chosen = np.unique(np.linspace(0, len(kept) - 1, _PALETTE_FRAMES).astype(int))
+    palette = Image.fromarray(np.concatenate([kept[i] for i in chosen])).quantize(256)
+    pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in kept]
+    ends = np.round(100 * np.arange(len(kept) + 1) / fps).astype(int)
+    pictures[0].save(
+        file,
+        format="gif",
+        save_all=True,
+        append_images=pictures[1:],
+        duration=[10 * int(units) for units in np.diff(ends)],
+        loop=0,
+        optimize=True,
+    )
