@@ -14,6 +14,7 @@ from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
 from taskelites.cli.running import add_manner, replay, resume, run, seconds
 from taskelites.cli.typed import number
+from taskelites.cli.watching import size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
 
@@ -25,6 +26,7 @@ examples:
   taskelites run mymodule:mydomain --replicates 5 --out results
   taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out days
   taskelites resume days --evaluations 2e6
+  taskelites watch days --task best,median,worst --out walks.mp4
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites reproduce arm --replicates 5 --evaluations 2e5
 """
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands, shared)
     _add_resume(commands, shared)
     _add_replay(commands, shared)
+    _add_watch(commands, shared)
     _add_compare(commands, shared)
     _add_reproduce(commands, shared)
     listing = commands.add_parser(
@@ -160,6 +163,34 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", type=number, help="of the failure")
     parser.add_argument("--timeout", type=seconds, metavar="TIME", help="kill it after so long (default: the run's)")
     parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
+
+
+def _add_watch(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "watch",
+        parents=[shared],
+        help="films the elites of a run",
+        description="Film what a run found for a task, or for several side by side, without a display; a domain that "
+        "can't be filmed is drawn.",
+    )
+    parser.set_defaults(command=watch)
+    parser.add_argument("run", metavar="RUN", help="a run folder, that of one replicate, or a saved result.npz")
+    parser.add_argument(
+        "--task",
+        action="append",
+        metavar="TASK,...",
+        help="a number, best, median, worst or random; several are shown side by side (default: best)",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help=".mp4, .gif or, for a still, .png (default: task-N.mp4 in the run folder)"
+    )
+    parser.add_argument(
+        "--size", type=size, metavar="WxH", help="pixels of each film (default: 640x480; side by side, 400x300)"
+    )
+    parser.add_argument("--fps", type=float, default=30.0, metavar="N", help="frames a second (default: 30)")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.25 is slow motion (default: 1)")
+    parser.add_argument("--seed", type=number, metavar="N", help="of the random tasks")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:

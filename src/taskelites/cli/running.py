@@ -75,7 +75,7 @@ def seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Run a domain, from its beginning or from where it stopped."""
-    algorithm, domain = _problem(options)
+    algorithm, domain = problem_of(options)
     runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
     evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
     whole_number("--batch-size", options.batch_size, least=1)
@@ -116,7 +116,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _problem(options: argparse.Namespace) -> tuple[Any, Domain]:
+def problem_of(options: argparse.Namespace) -> tuple[Any, Domain]:
+    """The algorithm and the domain that a command names."""
     name, inline = specification(options.algorithm)
     maker = algorithm_maker("--algorithm", name)
     own = parameters(maker)
@@ -138,7 +139,7 @@ def manner_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def resume(options: argparse.Namespace) -> int:
     """Go on with the run in a folder, by the command that began it."""
-    with _as_it_was(options) as before:
+    with as_it_was(options) as before:
         names = ("evaluations", "checkpoint_every", "ray", *_MANNER)
         given = {name: value for name in names if (value := getattr(options, name)) is not None}
         before.since |= given  # kept for the next time
@@ -155,7 +156,7 @@ def resume(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+def as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """The options of the command that began a run, in the folder that it was given in."""
     folder = Path(options.run).resolve()
     if not folder.is_dir():
@@ -187,8 +188,8 @@ def replay(options: argparse.Namespace) -> int:
     folder = Path(options.run).resolve()
     if read_plan(folder) is None and read_plan(folder.parent) is not None:  # a replicate of a run that has several
         options.run = str(folder.parent)
-    with _as_it_was(options) as before:
-        _, domain = _problem(before)
+    with as_it_was(options) as before:
+        _, domain = problem_of(before)
         if failure.task >= len(domain.tasks):
             raise ValueError(f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}")
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)

@@ -248,7 +248,8 @@ def _write_gif(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None
     kept = list(frames)
     # One palette, from frames all over the film: with one each, what stands still would flicker.
     chosen = np.unique(np.linspace(0, len(kept) - 1, _PALETTE_FRAMES).astype(int))
-    palette = Image.fromarray(np.concatenate([kept[i] for i in chosen])).quantize(256)
+    # The method that keeps colours of few pixels, too.
+    palette = Image.fromarray(np.concatenate([kept[i] for i in chosen])).quantize(256, Image.Quantize.MAXCOVERAGE)
     pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in kept]
     ends = np.round(100 * np.arange(len(kept) + 1) / fps).astype(int)
     pictures[0].save(

@@ -187,7 +187,7 @@ class Canvas:
         height: pixels.
 
     Raises:
-        RuntimeError: if nothing on this machine can draw; it says what to install.
+        ImportError: if nothing on this machine can draw; it says what to install.
     """
 
     def __init__(self, model: Any, width: int, height: int) -> None:
@@ -234,7 +234,7 @@ def backend() -> str:
     keeps others out. The variable MUJOCO_GL names a way and is believed, if that works.
 
     Raises:
-        RuntimeError: if none works; it says what was tried and what to install.
+        ImportError: if none works; it says what was tried and what to install.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
     known = _BACKENDS.get(sys.platform, ("glfw",))
@@ -251,7 +251,7 @@ def backend() -> str:
     remedy = f"on Debian and Ubuntu, {PACKAGES} brings what is missing" if sys.platform == "linux" else "install OpenGL"
     if chosen in known:
         remedy += "; MUJOCO_GL, which chose this one, may also be left unset"
-    raise RuntimeError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
+    raise ImportError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
 
 
 def _display() -> bool:
