@@ -71,6 +71,8 @@ def make(
     call, needed, extra = ENGINES[one_of("engine", engine, ENGINES)]
     if threads is not None:
         threads = whole_number("threads", threads, least=1)
+    if not isinstance(yaw, bool | np.bool):
+        raise TypeError(f"yaw must be True or False, not {yaw!r}")
     simulator = _imported(needed, extra)
     broken = as_damage(damage)
     if isinstance(tasks, str | PathLike):
@@ -133,7 +135,8 @@ class Walked:
 def _own_tasks(tasks: Any) -> Tasks:
     given = as_tasks(tasks)
     lengths = given.descriptors if isinstance(given, Tasks) else None
-    if not isinstance(given, Tasks) or lengths is None or lengths.shape[1] != len(NAMES):
+    # Objects would reach the simulators in place of the lengths.
+    if not isinstance(given, Tasks) or given.objects is not None or lengths is None or lengths.shape[1] != len(NAMES):
         raise ValueError("tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m")
     wrong = np.argwhere((lengths < LOWER - 1e-9) | (lengths > UPPER + 1e-9))
     if len(wrong):
@@ -142,7 +145,7 @@ def _own_tasks(tasks: Any) -> Tasks:
             f"tasks of the hexapod must have tibias in {list(TIBIA)} and femurs in {list(FEMUR)} m, but "
             f"{NAMES[column]} of task {row} is {lengths[row, column]:g}"
         )
-    return Tasks(given.objects, descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
+    return Tasks(descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
 
 
 def _imported(module: str, extra: str) -> ModuleType:
