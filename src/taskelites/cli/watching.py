@@ -37,7 +37,7 @@ from taskelites.storage import file_name, write_whole
 
 _SIZE, _SIZE_OF_SEVERAL = (640, 480), (400, 300)
 _MOST_PIXELS = 4096
-_MOST_AT_ONCE = 36
+_MOST_AT_ONCE = 25
 # With what a domain is made to be shown, whatever the run was made with: that machine may have had other simulators.
 _SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
 # A still is the frame in the middle of so many a second.
@@ -57,7 +57,12 @@ class Elite:
 
 
 def size(text: str) -> tuple[int, int]:
-    """Width and height, from 640x480."""
+    """Width and height, from 640x480.
+
+    Example:
+        >>> size("640x480")
+        (640, 480)
+    """
     width, _, height = text.lower().partition("x")
     if not (width.isdecimal() and height.isdecimal()) or not all(
         16 <= int(number) <= _MOST_PIXELS for number in (width, height)
@@ -99,6 +104,12 @@ def chosen(result: Result, words: Iterable[str], seed: int | None = None) -> lis
         result: of the run.
         words: task numbers, "best", "median", "worst", "random", or lists of them with commas.
         seed: of the random ones.
+
+    Example:
+        >>> import taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=300), evaluations=2000)
+        >>> [elite.word for elite in chosen(result, ["best,worst", "17"])]
+        ['best', 'worst', '']
     """
     solved = np.flatnonzero(result.solved)
     if len(solved) == 0:

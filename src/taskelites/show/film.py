@@ -4,7 +4,9 @@ import importlib.util
 import itertools
 import math
 import operator
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -217,29 +219,42 @@ def _checked(frame: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _write_mp4(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None:
+    stream = iter(frames)
+    first = _even(next(stream))
+    # A process of our own making: that of imageio-ffmpeg forks, which a process with JAX in it must not.
+    with subprocess.Popen(
+        _encoder(file.name, first.shape[1], first.shape[0], fps), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        try:
+            for frame in itertools.chain([first], map(_even, stream)):
+                process.stdin.write(frame.tobytes())
+        except BrokenPipeError:
+            pass  # it has ended, and says why
+        except BaseException:
+            process.kill()
+            raise
+        _, said = process.communicate()
+    if process.returncode:
+        lines = said.decode(errors="replace").strip().splitlines()
+        raise OSError(f"ffmpeg failed: {lines[-1] if lines else f'status {process.returncode}'}")
+
+
+def _encoder(name: str, width: int, height: int, fps: float) -> list[str]:
+    """The command that makes an .mp4 of raw frames."""
     import imageio_ffmpeg
 
-    writer: Any = None
-    try:
-        for frame in frames:
-            # H.264 has colours for squares of four pixels only, so sizes are even.
-            even = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
-            if writer is None:
-                writer = imageio_ffmpeg.write_frames(
-                    file.name,
-                    (even.shape[1], even.shape[0]),
-                    fps=fps,
-                    quality=7,
-                    macro_block_size=1,
-                    ffmpeg_log_level="error",
-                    # The name is a temporary one, which does not say the format; browsers start before they have all.
-                    output_params=["-f", "mp4", "-movflags", "+faststart"],
-                )
-                writer.send(None)
-            writer.send(np.ascontiguousarray(even))
-    finally:
-        if writer is not None:
-            writer.close()
+    rate = str(Fraction(fps).limit_denominator(1000))
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", rate, "-i", "-"]
+    film = ["-an", "-vcodec", "libx264", "-crf", "20", "-pix_fmt", "yuv420p"]
+    # The name is a temporary one, which does not say the format; players can start before they have all of the file.
+    form = ["-f", "mp4", "-movflags", "+faststart"]
+    return [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *raw, *film, *form, name]
+
+
+def _even(frame: np.ndarray) -> np.ndarray:
+    """A frame of even width and height: H.264 has colours for squares of four pixels only."""
+    return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
 
 
 def _write_gif(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None:

@@ -252,8 +252,8 @@ def mjcf(parts: list[Link], options: str, actuator: str, joint: str = "", *, dra
 
 
 _SEEN = (
-    '<visual><global offwidth="1920" offheight="1080"/><quality shadowsize="4096"/>'
-    '<map haze="0.35" shadowscale="0.3"/><rgba haze="0.93 0.95 0.97 1"/>'
+    '<visual><global offwidth="1920" offheight="1080"/><quality shadowsize="2048"/>'
+    '<map haze="0.35" shadowscale="0.2"/><rgba haze="0.93 0.95 0.97 1"/>'
     '<headlight ambient="0.38 0.38 0.38" diffuse="0.3 0.3 0.3" specular="0 0 0"/></visual>'
     '<asset><texture name="sky" type="skybox" builtin="gradient" rgb1="0.93 0.95 0.97" rgb2="0.93 0.95 0.97" width="64"'
     ' height="64"/><texture name="tiles" type="2d" builtin="checker" rgb1="0.90 0.91 0.92" rgb2="0.84 0.85 0.87"'
@@ -261,7 +261,7 @@ _SEEN = (
     "</asset>"
 )
 _LIGHT = (
-    '<light name="sun" pos="-0.6 -0.8 2.6" dir="0.6 0.8 -2.6" cutoff="60" exponent="0" diffuse="0.55 0.55 0.55"'
+    '<light name="sun" pos="-0.9 -1.2 4" dir="0.9 1.2 -4" cutoff="40" exponent="0" diffuse="0.5 0.5 0.5"'
     ' specular="0.1 0.1 0.1" castshadow="true"/>'
 )
 _FLOOR = ' material="floor"'

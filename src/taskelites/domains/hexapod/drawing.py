@@ -38,6 +38,14 @@ class HexapodDrawing:
             solution: the gait, `(36,)`.
             task: lengths of the body, `(12,)`.
             ax: matplotlib axes, which are divided; new ones by default.
+
+        Example:
+            >>> import matplotlib
+            >>> matplotlib.use("agg")
+            >>> from taskelites.domains.hexapod.body import NOMINAL
+            >>> from taskelites.domains.hexapod.gait import FORWARD
+            >>> HexapodDrawing(Rules())(FORWARD, NOMINAL).get_title()
+            '0.523 m in 3.00 s'
         """
         import matplotlib.pyplot as plt
 

@@ -74,6 +74,12 @@ class HexapodFilm:
             width: of a frame, pixels.
             height: of a frame, pixels.
             fps: frames in a second of the walk.
+
+        Example:
+            >>> from taskelites.domains.hexapod.body import NOMINAL
+            >>> from taskelites.domains.hexapod.gait import FORWARD
+            >>> len(HexapodFilm(Rules())(FORWARD, NOMINAL, fps=30))  # 3 s, with both ends
+            91
         """
         found = analyse(shown_engine(self.rules, self.damage), solution, task)
         return Film(found, np.asarray(task, float), self.damage, int(width), int(height), float(fps))
@@ -144,6 +150,7 @@ class Camera:
         self._way = _followed(self._walk.positions[:, :3])
         self._model = _model(lengths, damage, self._walk.positions[0], width, height)
         self._feet = [self._model.geom(f"foot_{leg}").id for leg in range(LEGS)]
+        self._sun = float(self._model.light_pos[0, 0])
         self._data = mujoco.MjData(self._model)
         self._canvas = Canvas(self._model, width, height)
 
@@ -152,7 +159,7 @@ class Camera:
         import mujoco
 
         self._data.qpos[:] = self._walk.positions[step]
-        self._model.light_pos[0, 0] = self._way[step, 0] - 0.6
+        self._model.light_pos[0, 0] = self._sun + self._way[step, 0]  # it comes along
         mujoco.mj_forward(self._model, self._data)
         for leg, foot in enumerate(self._feet):
             touches = self._touching[min(step, len(self._touching) - 1), leg]
