@@ -1,5 +1,6 @@
 """Watching: films and drawings of elites, the command for them, and what is said of a walk step by step."""
 
+import os
 import re
 import subprocess
 import sys
@@ -504,3 +505,12 @@ def test_without_mujoco_the_error_says_what_to_install(walkers, monkeypatch, cap
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert run("watch", walkers) == 2
     assert "`pip install 'taskelites[hexapod]'` brings it" in capsys.readouterr().err
+
+
+def test_a_way_of_drawing_that_is_not_there_is_named(walkers):
+    command = [sys.executable, "-m", "taskelites", "watch", str(walkers)]
+    found = subprocess.run(
+        command, env=os.environ | {"MUJOCO_GL": "nonsense"}, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 2
+    assert "its variable MUJOCO_GL is 'nonsense', which can't draw here: leave it unset" in found.stderr

@@ -8,6 +8,7 @@ Where this departs from the paper and its code: docs/hexapod.md.
 """
 
 import importlib
+import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -154,8 +155,11 @@ def _imported(module: str, extra: str) -> ModuleType:
     try:
         with redirect_stdout(said), redirect_stderr(said):
             return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, AttributeError, RuntimeError) as error:
         hint = f"`pip install 'taskelites[{extra}]'` brings it"
+        chosen = os.environ.get("MUJOCO_GL")
+        if chosen and not isinstance(error, ImportError):  # MuJoCo takes it at its word when it is imported
+            hint = f"its variable MUJOCO_GL is {chosen!r}, which can't draw here: leave it unset"
         if module == "pybullet" and sys.version_info >= (3, 12):
             hint = "it has wheels for Python up to 3.11 only; engine='mujoco' needs none of it"
         raise ImportError(
