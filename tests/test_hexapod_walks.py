@@ -220,6 +220,14 @@ def test_one_body_many_gaits_and_one_gait_many_bodies(engine, walks):
     assert len(np.unique(same_body)) == len(np.unique(same_gait)) == 20
 
 
+def test_bodies_that_differ_in_one_length_are_not_taken_for_each_other(engine):
+    bodies = NOMINAL + np.concatenate([np.zeros((1, 12)), 0.02 * np.eye(12)])
+    gaits = np.tile(some_gaits(1, 30), (13, 1))
+    found = engine.distances(gaits, bodies)
+    assert len(np.unique(found)) == 13
+    assert found.tolist() == [new_engine().distances(gaits[:1], body[None])[0] for body in bodies]
+
+
 def test_forgotten_settled_states_are_made_again(walks, monkeypatch):
     gaits, bodies, expected = walks
     monkeypatch.setattr(mujoco_engine, "_KEPT", 3)
