@@ -34,11 +34,14 @@ class PybulletEngine:
         rules: when a walk ends early.
         damage: as `as_damage` gives it.
         finer: divides the time step, to see how much the results depend on it.
+        same_gains: with a finer step, keep the numbers that PyBullet's motors are given; they mean other, faster motors
+            then. By default they are scaled so that the motors stay the same.
     """
 
     rules: Rules
     damage: tuple[tuple[int, str], ...] = ()
     finer: int = 1
+    same_gains: bool = False
 
     def distance(self, gait: np.ndarray, lengths: np.ndarray) -> float:
         """How far a gait walks on a body, m; NaN if the simulation diverged."""
@@ -53,7 +56,7 @@ class PybulletEngine:
                 step()
             start = _pose(client, robot)
             period = joint_angles(signals(np.asarray(gait, float)))
-            dt = 1 / (RATE * self.finer)
+            dt = 1 / RATE if self.same_gains else 1 / (RATE * self.finer)
             gains = {"positionGains": STIFFNESS * dt * dt, "velocityGains": DRAG * dt}
             stuck = {leg for leg, kind in self.damage if kind == "stuck"}
             moved = {number: column for number, column in joints.items() if column // 3 not in stuck}

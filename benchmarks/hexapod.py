@@ -1,0 +1,236 @@
+"""The hexapod's simulators: how fast, how much alike, and what the search around them costs.
+
+    python benchmarks/hexapod.py                                  all that this machine can do
+    python benchmarks/hexapod.py --part mjx --sizes 4096 16384    on an accelerator
+    python benchmarks/hexapod.py --part elites --run FOLDER       what the elites of a run do, and in other simulators
+
+Parts: `speed` (MuJoCo against PyBullet, in turns), `fidelity` (ranks of MuJoCo, and of PyBullet with a finer step,
+against PyBullet), `chaos` (MuJoCo against itself with lengths that differ in the last digits), `overhead` (the search
+without its simulations), `mjx` (MJX against MuJoCo: ranks, and walks a second), `elites`.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import spearmanr
+
+import taskelites as te
+from taskelites.domains.hexapod import LOWER, UPPER, Walked
+from taskelites.domains.hexapod.analysis import analyse
+from taskelites.domains.hexapod.body import GRAVITY, NOMINAL
+from taskelites.domains.hexapod.episode import Rules
+from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, STEPS
+from taskelites.domains.hexapod.mujoco_engine import MujocoEngine
+
+ROUNDS = 5
+
+
+def pairs(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gaits and bodies: 40 % of the gaits random, 30 % near the reference gait, 30 % near the forward one."""
+    rng = np.random.default_rng(seed)
+    bodies = rng.uniform(LOWER, UPPER, (number, len(LOWER)))
+    near = np.repeat([REFERENCE, FORWARD], 3 * number // 10, axis=0)
+    near = np.clip(near + rng.normal(0, 0.1, near.shape), 0, 1)
+    return np.concatenate([rng.random((number - len(near), DIM)), near]), bodies
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def part_speed(quick: bool) -> None:
+    from taskelites.domains.hexapod.pybullet_engine import PybulletEngine
+
+    gaits, bodies = pairs(40 if quick else 200, 2)
+    one, two = (MujocoEngine(Rules(), threads=threads) for threads in (1, 2))
+    bullet = PybulletEngine(Rules())
+    whole = np.array([not one.walk(g, b).ended for g, b in zip(gaits, bodies, strict=True)])
+    ratios: dict[str, list[float]] = {}
+    for kind, chosen in (("whole walks", np.flatnonzero(whole)), ("with early stop", np.arange(len(gaits)))):
+        for turn in range(2 if quick else ROUNDS):
+            # Few walks of the slow one, all of the fast ones: as many seconds, about.
+            some = np.random.default_rng(turn).choice(chosen, 4 if quick else 12, replace=False)
+            slow = seconds(lambda some=some: [bullet.distance(gaits[i], bodies[i]) for i in some]) / len(some)
+            for name, engine in (("1 thread", one), ("2 threads", two)):
+                engine._settled.clear()  # each body is new to it
+                fast = seconds(lambda engine=engine, chosen=chosen: engine.distances(gaits[chosen], bodies[chosen]))
+                ratios.setdefault(f"{kind}, {name}", []).append(slow / (fast / len(chosen)))
+    for name, found in ratios.items():
+        low, middle, high = min(found), statistics.median(found), max(found)
+        print(f"speed: {name}: MuJoCo {middle:.1f} times as fast as PyBullet ({low:.1f} to {high:.1f})")
+
+
+def part_fidelity(quick: bool) -> None:
+    from taskelites.domains.hexapod.pybullet_engine import PybulletEngine
+
+    gaits, bodies = pairs(20 if quick else 200, 1)
+
+    def ranks(first: Any, second: Any) -> float:
+        return float(spearmanr(first, second).statistic)
+
+    for yaw in (False, True):
+        rules = Rules(yaw=yaw)
+        walks = [MujocoEngine(rules).walk(g, b) for g, b in zip(gaits, bodies, strict=True)]
+        ours, ended = np.array([walk.distance for walk in walks]), np.mean([walk.ended for walk in walks])
+        found = {}
+        for name, engine in (
+            ("PyBullet", PybulletEngine(rules)),
+            ("step / 4, the same motors", PybulletEngine(rules, finer=4)),
+            ("step / 4, the same gains", PybulletEngine(rules, finer=4, same_gains=True)),
+        ):
+            found[name] = np.array([engine.walk(g, b) for g, b in zip(gaits, bodies, strict=True)]).T
+        its, steps = found.pop("PyBullet")
+        title = f"fidelity, {'with' if yaw else 'without'} the rule on yaw, {len(gaits)} pairs"
+        print(f"{title}: ended MuJoCo {ended:.1%}, PyBullet {np.mean(steps < STEPS):.1%}")
+        print(f"{title}: ranks against PyBullet: MuJoCo {ranks(ours, its):.3f}", end="")
+        print("".join(f"; PyBullet, {name}, {ranks(other, its):.3f}" for name, (other, _) in found.items()))
+    for name, gait in (("reference", REFERENCE), ("forward", FORWARD)):
+        ours = MujocoEngine(Rules()).walk(gait, NOMINAL).distance
+        its = PybulletEngine(Rules()).distance(gait, NOMINAL)
+        print(f"fidelity: {name} gait on the nominal body: MuJoCo {ours:+.3f} m, PyBullet {its:+.3f} m")
+
+
+def part_chaos(quick: bool) -> None:
+    gaits, bodies = pairs(32 if quick else 256, 1)
+    engine = MujocoEngine(Rules())
+    its = engine.distances(gaits, bodies)
+    rng = np.random.default_rng(0)
+    for part in (1e-12, 1e-9, 1e-7, 1e-6):
+        other = engine.distances(gaits, bodies * (1 + part * rng.standard_normal(bodies.shape)))
+        middle, most = np.quantile(np.abs(other - its), [0.5, 1.0])
+        print(
+            f"chaos: lengths changed by {part:g} of themselves: ranks {spearmanr(other, its).statistic:.4f}, apart by "
+            f"{middle:.1e} m in the median, {most:.1e} at most"
+        )
+
+
+def part_elites(quick: bool, run: str) -> None:
+    """Whether the elites of a run do what legs can do."""
+    result = te.load(run)
+    lengths = result.tasks.descriptors
+    engine = MujocoEngine(Rules())
+    again = engine.distances(result.solutions, lengths)
+    apart = again - result.fitness
+    print(f"elites: {len(result)}, stored with a mean of {result.fitness.mean():.4f} m, walk {again.mean():.4f} m here")
+    print(
+        f"elites: within 5 cm {np.mean(abs(apart) < 0.05):.1%}; difference {np.median(apart):+.3f} m in the median",
+        end="",
+    )
+    print(f", {np.quantile(apart, 0.05):+.3f} m for the twentieth that lose most")
+    order = np.argsort(-result.fitness)
+    number = 2 if quick else 20
+    middle = (len(order) - number) // 2
+    weight = GRAVITY * engine.model.body_mass.sum()
+    for name, some in (
+        ("best", order[:number]),
+        ("middle", order[middle : middle + number]),
+        ("last", order[-number:]),
+    ):
+        found = [analyse(engine, result.solutions[i], lengths[i]) for i in some]
+        rise = [(one.walk.positions[:, 2] - one.walk.positions[0, 2]).max() for one in found]
+        figures = {
+            "distance, m": np.mean([one.distance for one in found]),
+            "time in flight": np.mean([one.flight for one in found]),
+            "base rises by, m, mean": np.mean(rise),
+            "base rises by, m, most": np.max(rise),
+            "speed of the base, m/s, most": np.max([one.speed.max() for one in found]),
+            "walks whose base touches the ground": np.mean([one.base_touches.any() for one in found]),
+            "feet in the ground, m, most": np.max([one.penetration.max() for one in found]),
+            "touches and lifts, a second and foot": np.mean([one.switches for one in found]),
+            "weight that the ground carries": np.mean([one.forces.sum(axis=1).mean() for one in found]) / weight,
+            "motors, W": np.mean([one.power.mean() for one in found]),
+        }
+        for title, figure in figures.items():
+            print(f"elites, {name} {number}: {title}: {figure:.3g}")
+    try:
+        from taskelites.domains.hexapod.pybullet_engine import PybulletEngine
+    except ImportError:
+        print("elites: PyBullet is not installed")
+        return
+    some = np.random.default_rng(0).permutation(len(result))[: 5 if quick else 200]
+    walks = np.array([PybulletEngine(Rules()).walk(result.solutions[i], lengths[i]) for i in some])
+    whole = walks[:, 1] == STEPS
+    ours = again[some]
+    print(f"elites: {len(some)} of them: {ours.mean():.3f} m in MuJoCo, {walks[:, 0].mean():.3f} m in PyBullet", end="")
+    print(f", where {1 - whole.mean():.1%} break a rule; the others {ours[whole].mean():.3f} and", end="")
+    print(f" {walks[whole, 0].mean():.3f} m")
+
+
+def part_overhead(quick: bool) -> None:
+    """What of a run is not simulation: its time without the fitness's own."""
+    domain = te.domain("hexapod", tasks=2000)
+    inside = []
+
+    def timed(gaits: Any, lengths: Any) -> Any:
+        begin = time.perf_counter()
+        found = domain.fitness(gaits, lengths)
+        inside.append(time.perf_counter() - begin)
+        return found
+
+    options: dict[str, Any] = {"bounds": (0, 1), "dim": DIM, "call": "batch", "progress": False}
+    te.solve(timed, domain.tasks, evaluations=128, **options)  # compiles, and builds the engine
+    inside.clear()
+    whole = seconds(lambda: te.solve(timed, domain.tasks, evaluations=640 if quick else 6400, **options))
+    # Compilation of a second run is a look into a table; what is left of it counts as overhead.
+    print(f"overhead: {1 - sum(inside) / whole:.2%} of a run of {whole:.1f} s is not simulation")
+
+
+def part_mjx(quick: bool, sizes: Sequence[int]) -> None:
+    walked = Walked("mjx", Rules())
+    where = jax.devices()[0].device_kind
+    batch = jax.jit(jax.vmap(walked))
+    number = 16 if quick else 256
+    gaits, bodies = (array.astype(np.float32) for array in pairs(number, 3))
+    ours = np.asarray(batch(jnp.asarray(gaits), jnp.asarray(bodies)))
+    its = MujocoEngine(Rules()).distances(gaits, bodies)
+    apart = np.abs(ours - its)
+    print(
+        f"mjx on {where}, {number} walks: ranks against MuJoCo {spearmanr(ours, its).statistic:.4f}, apart by "
+        f"{np.median(apart):.1e} m in the median, {apart.max():.3f} at most, {int(np.isnan(ours).sum())} NaN",
+        flush=True,
+    )
+    rng = np.random.default_rng(4)
+    for size in sizes:
+        gaits = jnp.asarray(rng.random((size, DIM)), jnp.float32)
+        bodies = jnp.asarray(rng.uniform(LOWER, UPPER, (size, len(LOWER))), jnp.float32)
+        compiled = seconds(lambda gaits=gaits, bodies=bodies: batch(gaits, bodies).block_until_ready())
+        took = min(
+            seconds(lambda gaits=gaits, bodies=bodies: batch(gaits, bodies).block_until_ready()) for _ in range(2)
+        )
+        print(
+            f"mjx on {where}: {size} at once: {size / took:,.0f} walks a second ({compiled:.0f} s the first time)",
+            flush=True,
+        )
+
+
+PARTS = {
+    "speed": part_speed,
+    "fidelity": part_fidelity,
+    "chaos": part_chaos,
+    "overhead": part_overhead,
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", choices=[*PARTS, "mjx", "elites"], default=[*PARTS, "mjx"])
+    parser.add_argument("--run", help="of part elites: a run on the hexapod")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[64], help="of part mjx: walks at once")
+    parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # whether it runs at all
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore", te.TaskWarning)
+    for name in chosen.part:
+        if name == "mjx":
+            part_mjx(chosen.quick, chosen.sizes)
+        elif name == "elites":
+            part_elites(chosen.quick, chosen.run)
+        else:
+            PARTS[name](chosen.quick)
