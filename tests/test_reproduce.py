@@ -72,7 +72,7 @@ def test_another_target_and_mistakes(tmp_path, capsys):
     assert main(["reproduce", "arm", "--set", "target=(0.5,0.5)", *common, str(tmp_path / "half")]) == 0
     assert "target (0.5, 0.5)" in (tmp_path / "half/arm.md").read_text()
     assert main(["reproduce", "leg", *common, str(tmp_path / "leg")]) == 2
-    assert "EXPERIMENT must be one of 'arm', not 'leg'" in capsys.readouterr().err
+    assert "EXPERIMENT must be one of 'arm', 'hexapod', not 'leg'" in capsys.readouterr().err
     assert main(["reproduce", "arm", "--set", "targte=1", *common, str(tmp_path / "leg")]) == 2
     assert "did you mean 'target'?" in capsys.readouterr().err
 

@@ -29,6 +29,7 @@ examples:
   taskelites watch days --task best,median,worst --out walks.mp4
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites reproduce arm --replicates 5 --evaluations 2e5
+  taskelites reproduce hexapod --tasks 200 --replicates 5 --evaluations 5e4 --set single_evaluations=2e4
 """
 
 
@@ -233,7 +234,7 @@ def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=reproduce)
     parser.add_argument("experiment", metavar="EXPERIMENT", help=f"{' or '.join(EXPERIMENTS)}")
-    _add_problem(parser, "an option of the experiment, such as target=(0.5,0.5)")
+    _add_problem(parser, "an option of the experiment, such as target=(0.5,0.5) or threads=8")
     parser.add_argument("--replicates", type=number, metavar="N", help="of each algorithm (default: the paper's)")
     parser.add_argument("--evaluations", type=number, metavar="N", help="of each run (default: the paper's)")
     parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")

@@ -4,7 +4,7 @@ import argparse
 import inspect
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,17 @@ from taskelites.cli.typed import (
     split,
 )
 from taskelites.errors import one_of
+from taskelites.experiments import arm, hexapod, reproduce_arm, reproduce_hexapod
 from taskelites.experiments import compare as run_comparison
-from taskelites.experiments import reproduce_arm
-from taskelites.experiments.arm import verdicts
 from taskelites.experiments.running import label_algorithms
 from taskelites.runs import RunFolder
 from taskelites.storage import file_name
 
 # Each with what says what became of the claims.
-EXPERIMENTS = {"arm": (reproduce_arm, verdicts)}
+EXPERIMENTS: dict[str, tuple[Callable[..., Path], Callable[[Path], list[tuple[str, str]]]]] = {
+    "arm": (reproduce_arm, arm.verdicts),
+    "hexapod": (reproduce_hexapod, hexapod.verdicts),
+}
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -76,6 +78,8 @@ def reproduce(options: argparse.Namespace) -> int:
         one_of("--set", name, set(accepted) - {"out", "command", "progress"})
     for name in ("replicates", "evaluations", "dim", "seed"):
         if (value := getattr(options, name)) is not None:
+            if name not in accepted:
+                raise ValueError(f"--{name} is not for {options.experiment!r}, which is as it is; leave it out")
             given[name] = value
     if options.tasks is not None:
         given["tasks"] = number_or_file(options.tasks)

@@ -1,0 +1,422 @@
+"""The hexapod experiment of the paper: whole, with a stand-in for the robot; claims that can go both ways; transfer."""
+
+import math
+import os
+import signal
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from test_comparison import result
+
+import taskelites as te
+from taskelites.cli import main
+from taskelites.domains.hexapod import LOWER, UPPER
+from taskelites.experiments import comparison, hexapod, transfer
+from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, FOUR, Measured
+from taskelites.experiments.hexapod_map import asymmetry, body_table, gene_table, leg_shifts, shortest_half
+from taskelites.experiments.transfer import Transfer, best_elites, evaluate_transfer, evaluator
+from taskelites.tasks import uniform
+
+
+def walk(solutions, tasks):
+    """Some function of 36 genes and 12 lengths that is cheap and has a best gait for each body."""
+    wanted = (np.repeat(tasks, 3, axis=-1) - 0.045) / 0.135
+    return 1.0 - np.abs(solutions - wanted).mean(axis=-1)
+
+
+@pytest.fixture
+def unseen(monkeypatch):
+    """Figures are closed instead of written, which takes longer than all the rest."""
+    for module in (comparison, hexapod):
+        monkeypatch.setattr(module, "save_figure", lambda figure, path: plt.close(figure))
+
+
+@dataclass(frozen=True)
+class Robot:
+    """Makes stand-ins for the domain, and counts what they evaluate."""
+
+    counts: list
+    stop_at: list
+
+    def __call__(self, name, tasks=2000, engine="mujoco", yaw=False, threads=None):
+        assert name == "hexapod"
+        if isinstance(tasks, int):
+            tasks = uniform(tasks, LOWER, UPPER, seed=0)
+        options = {"engine": engine, "simulator": f"{engine} 0", "yaw": yaw, "damage": {}}
+        return te.Domain(
+            name="hexapod", fitness=self.fitness, tasks=tasks, bounds=(0.0, 1.0), dim=36, call="batch", options=options
+        )
+
+    def fitness(self, solutions, tasks):
+        self.counts.append(len(solutions))
+        if self.stop_at and sum(self.counts) >= self.stop_at[0]:
+            self.stop_at.clear()
+            os.kill(os.getpid(), signal.SIGINT)
+        return walk(solutions, tasks)
+
+
+@pytest.fixture(scope="module")
+def robot():
+    with pytest.MonkeyPatch.context() as patch:
+        made = Robot([], [])
+        patch.setattr(hexapod, "domain", made)
+        yield made
+
+
+SIZES = ["--tasks", "200", "--evaluations", "700", "--replicates", "2"]
+SETS = ["--set", "single_replicates=3", "--set", "single_evaluations=300", "--set", "sampling=True"]
+SEARCHED = 5 * 2 * 700 + 3 * 300
+
+
+@pytest.fixture(scope="module")
+def small(robot, tmp_path_factory):
+    """The experiment, made by the command."""
+    folder = tmp_path_factory.mktemp("reproduce") / "hexapod"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "save_figure", lambda figure, path: plt.close(figure))
+        assert main(["reproduce", "hexapod", *SIZES, *SETS, "--quiet", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
+    page = (small / "hexapod.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| ") and line.rstrip().endswith("** |")]
+    assert len(rows) == len(CLAIMS)
+    for claim, row in zip(CLAIMS, rows, strict=True):
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[:2] == [claim.text, claim.criterion]
+        assert any(letter.isdigit() for letter in cells[2])
+        assert "nan" not in cells[2]
+    for text in (
+        "200 bodies",
+        "700 evaluations",
+        "2 replicates",
+        "3 runs of 300 evaluations",
+        "taskelites reproduce hexapod --tasks 200",
+        "optimised walking backwards",
+        "The paper has 2,000 bodies",
+        "elites of the map walk exactly as far as",
+        "too few evaluations",
+        "| random (not in the paper) |",
+    ):
+        assert text in page, text
+    assert "nan" not in page.replace("dominant", "")
+
+
+def test_figures_data_and_runs_lie_beside_it(small):
+    files = ["hexapod.png", "hexapod.pdf", "hexapod-map.png", "hexapod-map.pdf", "replicates.csv", "curves.csv"]
+    files += ["tests.csv", "summary.csv", "comparison.json", "claims.csv", "single.csv", "genes.csv", "bodies.csv"]
+    for name in [*files, "transfer.csv", "transfer.npz", "single/summary.csv"]:
+        assert (small / name).stat().st_size > 100, name
+        assert (small / name).stat().st_size < 3_000_000, name
+    assert len(list(small.glob("runs/*/*/result.npz"))) == 2 * 5
+    assert len(list(small.glob("single/runs/*/*/result.npz"))) == 3
+    for name in ("hexapod.png", "hexapod-map.png"):
+        assert min(plt.imread(small / name).shape[:2]) > 1000
+    copied = pd.read_csv(small / "transfer.csv")
+    assert len(copied) == 10
+    assert (np.diff(copied["fitness"]) <= 0).all()
+    assert len(pd.read_csv(small / "genes.csv")) == 36
+    assert len(pd.read_csv(small / "bodies.csv")) == 12
+
+
+def test_the_command_goes_on_and_tells_the_outcomes(small, robot, unseen, capsys):
+    robot.counts.clear()
+    assert main(["reproduce", "hexapod", *SIZES, *SETS, "--out", str(small)]) == 0
+    assert robot.counts == []
+    output = capsys.readouterr()
+    assert "cma-es: 2 of 2 runs are there" in output.err
+    assert "alone: 3 runs of cma-es" in output.err
+    lines = output.out.splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[: len(CLAIMS)]] == [claim.text for claim in CLAIMS]
+    assert lines[-1].endswith("hexapod.png")
+
+
+def test_wherever_it_is_interrupted_it_goes_on(small, robot, unseen, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(transfer, "BLOCK", 64)
+    command = ["reproduce", "hexapod", *SIZES, *SETS, "--quiet", "--out", str(tmp_path)]
+    robot.counts.clear()
+    for where, message in (
+        (1000, "after 1 of 2 runs of mt-map-elites"),
+        (5 * 2 * 700 + 400, "after 1 of 3 runs of cma-es"),
+        (SEARCHED + 500, "evaluations of the transfer"),
+    ):
+        robot.stop_at.append(where)
+        assert main(command) == 130
+        assert message in capsys.readouterr().err
+    assert main(command) == 0
+    wanted = pd.read_csv(small / "transfer.csv")
+    total = SEARCHED + 11 * int(wanted["tried_on"].max() + 1)
+    assert sum(robot.counts) == total  # nothing was evaluated twice
+    for name in ("claims.csv", "genes.csv", "transfer.csv", "single.csv"):
+        assert (tmp_path / name).read_text() == (small / name).read_text(), name
+
+
+def test_a_map_of_its_own_is_shown_instead(robot, unseen, tmp_path):
+    large = te.solve(robot("hexapod", 300), evaluations=1200, out=tmp_path / "map")
+    sizes = {"tasks": 200, "replicates": 1, "evaluations": 200, "single_replicates": 1, "single_evaluations": 100}
+    page = hexapod.reproduce_hexapod(tmp_path / "out", large_map=tmp_path / "map", progress=False, **sizes)
+    text = page.read_text()
+    assert "The map: 300 bodies, 1,200 evaluations, seed 0, a run of its own (mujoco 0)." in text
+    chosen = int(np.random.default_rng(0).integers(300))
+    assert f"on body {chosen} of the map" in text
+    body = te.load(next((tmp_path / "out/single/runs").glob("*/*"))).tasks.descriptors
+    assert np.array_equal(body, large.tasks.descriptors[[chosen]])
+    assert len(pd.read_csv(tmp_path / "out/transfer.csv")) == 15
+
+
+def test_mistakes_are_named_before_any_work(robot, tmp_path, capsys):
+    robot.counts.clear()
+    te.solve(robot("hexapod", 200, yaw=True), evaluations=100, out=tmp_path / "yaw")
+    te.solve(robot("hexapod", 200), evaluations=100, algorithm="random", out=tmp_path / "random")
+    robot.counts.clear()
+    for options, message in (
+        (["--dim", "12"], "--dim is not for 'hexapod'"),
+        (["--set", "singles=3"], "did you mean 'single_"),
+        (["--set", f"large_map={tmp_path / 'yaw'}"], "must have the rules of the experiment, yaw False and no damage"),
+        (["--set", f"large_map={tmp_path / 'random'}"], "must be a run of mt-map-elites on the hexapod, but"),
+        (["--set", f"large_map={tmp_path / 'none'}"], "none"),
+    ):
+        assert main(["reproduce", "hexapod", "--quiet", "--out", str(tmp_path / "out"), *options]) == 2
+        assert message in capsys.readouterr().err
+    assert robot.counts == []
+
+
+def test_the_robot_itself_in_a_few_walks(small, unseen, tmp_path, monkeypatch):
+    pytest.importorskip("mujoco")
+    monkeypatch.setattr(hexapod, "domain", te.domain)
+    # As many bodies as above, so that nothing is compiled again.
+    options = {"tasks": 200, "replicates": 1, "evaluations": 16, "single_replicates": 1, "single_evaluations": 14}
+    text = te.experiments.reproduce_hexapod(tmp_path / "few", progress=False, **options).read_text()
+    assert "simulator mujoco" in text
+    number = int(te.load(tmp_path / "few/runs/mt-map-elites/replicate-0").solved.sum())
+    assert f"Evaluated again, {number} of {number} elites" in text  # the very same bits
+
+
+# Claims on data that are made up.
+
+
+def runs_of(final, number, spread=0.01, tasks=2, budget=1000):
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(number):
+        end = final * (1 + spread * rng.random())
+        history = [(100, 1.0, end / 2, -1.0, 0.1), (budget, 1.0, end, -1.0, 0.2)]
+        found.append(result(np.full(tasks, end), history, seed=seed))
+    return found
+
+
+def single_runs(finals, early=0.99, budget=100_000):
+    """Runs on one body that have a share of their end after 10,000 evaluations."""
+    return [
+        result([end], [(5000, 1.0, end / 2, 0.0, 0.1), (9984, 1.0, early * end, 0.0, 0.1), (budget, 1.0, end, 0, 0.2)])
+        for end in finals
+    ]
+
+
+def made_up_map(rng, *, middle=1.0, others=-1.0, genes=0.05, tasks=400, per_task=500, mean=0.7):
+    """A map whose fitness grows with some legs, and whose genes are spread by so much."""
+    lengths = uniform(tasks, LOWER, UPPER, seed=1)
+    scaled = (lengths.descriptors - LOWER) / (UPPER - LOWER) - 0.5
+    weight = np.where(np.isin(np.tile(np.arange(6), 2), [1, 4]), middle, others)
+    solutions = np.clip(0.9 + genes * rng.standard_normal((tasks, 36)), None, None) % 1.0
+    return te.Result(
+        solutions=solutions,
+        fitness=mean + 0.02 * scaled @ weight,
+        tasks=lengths,
+        evaluations=tasks * per_task,
+        task_evaluations=np.full(tasks, per_task),
+        last_improved=np.ones(tasks, int),
+        settings={"seed": 0},
+    )
+
+
+AS_IN_THE_PAPER = {BANDIT: 0.70, "map-elites-random": 0.6, "cma-es": 0.2, "map-elites-all": 0.4}
+SINGLE = (0.75, 0.8, 0.5, 0.4, 0.3, 0.5)
+
+
+def made_up(finals=(), runs=10, single=SINGLE, early=0.99, single_budget=100_000, loss=0.4, budget=1000, **options):
+    rng = np.random.default_rng(0)
+    groups = {label: runs_of(final, runs, budget=budget) for label, final in (AS_IN_THE_PAPER | dict(finals)).items()}
+    mapped = made_up_map(rng, **options)
+    elites = best_elites(mapped, 0.05)
+    own = mapped.fitness
+    copied = own - loss + 0.01 * rng.standard_normal((len(elites), len(own)))
+    return Measured(
+        te.Comparison(results=groups),
+        te.Comparison(results={"cma-es": single_runs(single, early, single_budget)}),
+        mapped,
+        Transfer(elites=elites, tasks=np.arange(len(own)), own=own, fitness=copied),
+        task=3,
+    )
+
+
+def outcomes(now):
+    return [claim.check(now).outcome for claim in CLAIMS]
+
+
+def test_the_claims_hold_on_data_that_are_as_the_paper_says():
+    assert outcomes(made_up()) == ["holds"] * len(CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (0, {"finals": {"cma-es": 0.8}}),
+        (1, {"finals": {"cma-es": 0.4}}),
+        (2, {"finals": {"map-elites-all": 0.65}}),
+        (3, {"finals": {"cma-es": 0.5}}),
+        (4, {"finals": {BANDIT: 1.2}, "mean": 1.2}),
+        (4, {"finals": {BANDIT: 0.3}, "mean": 0.3}),
+        (5, {"single": (0.8, 0.9, 0.9, 0.8, 0.3, 0.5)}),
+        (6, {"early": 0.8}),
+        (7, {"genes": 0.4}),
+        (8, {"loss": 0.2}),
+        (9, {"loss": 0.6}),
+        (10, {"middle": -1.0}),
+        (10, {"others": 1.0}),
+    ],
+)
+def test_each_claim_can_fail(number, change):
+    assert outcomes(made_up(**change))[number] == "does not hold"
+
+
+def test_sizes_too_small_to_tell_are_said_to_be():
+    few = outcomes(made_up(runs=3))
+    assert few[:4] == ["too few replicates"] * 4
+    assert outcomes(made_up(runs=5))[:4] == ["holds", "too few replicates", "holds", "holds"]
+    short = outcomes(made_up(budget=80, per_task=40, finals={BANDIT: 0.3}, mean=0.3))
+    assert [short[i] for i in (0, 1, 2, 3, 4, 7, 8, 9, 10)] == ["too few evaluations"] * 9
+    assert outcomes(made_up(single=(0.1, 0.2)))[5:7] == ["too few replicates"] * 2
+    assert outcomes(made_up(single_budget=9984))[5:7] == ["too few evaluations"] * 2
+    assert outcomes(made_up(tasks=100))[10] == "too few tasks"
+
+
+def test_the_mean_that_single_runs_must_pass_is_that_of_the_longer_search():
+    assert made_up(mean=0.9, per_task=400).level == pytest.approx(0.70, rel=0.02)
+    assert made_up(mean=0.9, per_task=600).level == pytest.approx(0.90, rel=0.02)
+
+
+# What a map tells.
+
+
+def test_genes_that_elites_share_are_told_from_uniform_ones():
+    rng = np.random.default_rng(0)
+    mapped = made_up_map(rng, genes=0.02)
+    mapped.solutions[:, 3] = rng.random(len(mapped))
+    mapped.solutions[:, 4] = (0.99 + 0.02 * rng.standard_normal(len(mapped))) % 1  # a phase about its end
+    table = gene_table(mapped)
+    assert table["gene"][3] == "rear left femur amplitude"
+    assert table["half"][3] == pytest.approx(0.5, abs=0.08)  # the shortest of many is a little shorter
+    assert table["gene"][4] == "rear left femur phase"
+    assert table["half"][4] == pytest.approx(1.349 * 0.02, rel=0.2)
+    apart = np.array([0.02, 0.3, 0.7, 0.98])
+    assert shortest_half(apart, circular=True) == pytest.approx(0.04)
+    assert shortest_half(apart) == pytest.approx(0.28)
+    assert shortest_half(np.array([0.3])) == 0.0
+
+
+def test_lengths_of_the_best_bodies_by_hand():
+    mapped = made_up_map(np.random.default_rng(0), middle=1.0, others=0.0)
+    table = body_table(mapped).set_index("length")
+    assert table.loc["femur_4", ["segment", "place", "side"]].tolist() == ["femur", "middle", "right"]
+    assert table.loc["tibia_0", ["segment", "place", "side"]].tolist() == ["tibia", "rear", "left"]
+    best = np.argsort(-mapped.fitness)[:20]
+    assert table.loc["femur_4", "mean_best"] == pytest.approx(mapped.tasks.descriptors[best, 10].mean())
+    assert (table["spearman"][["femur_1", "femur_4", "tibia_1", "tibia_4"]] > 0.3).all()
+    assert (table["spearman"].drop(["femur_1", "femur_4", "tibia_1", "tibia_4"]).abs() < 0.2).all()
+    shifts = leg_shifts(mapped)
+    both = mapped.tasks.descriptors[:, [1, 4, 7, 10]].sum(axis=1) / 2
+    assert shifts["middle"]["leg"].difference == pytest.approx(both[best].mean() - both.mean())
+    assert shifts["middle"]["leg"].errors > 5
+    assert abs(shifts["front"]["leg"].errors) < 3
+    usual, _ = asymmetry(mapped)
+    assert usual == pytest.approx(1 / 3, abs=0.02)
+
+
+# Transfer.
+
+
+def small_map():
+    tasks = te.tasks.grid((50,), [0], [1])
+    fitness = np.linspace(0, 1, 50)
+    fitness[7] = np.nan
+    solutions = np.where(np.isnan(fitness), np.nan, np.arange(50) / 50)[:, None]
+    return te.Result(
+        solutions=solutions,
+        fitness=fitness,
+        tasks=tasks,
+        evaluations=50,
+        task_evaluations=np.ones(50, int),
+        last_improved=np.ones(50, int),
+    )
+
+
+def differ(solutions, tasks):
+    return np.where(np.abs(solutions[:, 0] - 0.5) < 1e-9, np.nan, 10 * solutions[:, 0] + tasks[:, 0])
+
+
+def on(fitness, call="batch"):
+    return te.Domain(
+        name="line", fitness=fitness, tasks=te.tasks.grid((50,), [0], [1]), bounds=(0, 1), dim=1, call=call
+    )
+
+
+def test_elites_on_all_tasks_by_hand(tmp_path):
+    mapped = small_map()
+    elites = best_elites(mapped, 0.05)
+    assert elites.tolist() == list(range(49, 39, -1))
+    found = evaluate_transfer(mapped, on(differ), elites, tmp_path / "kept.npz")
+    assert found.tasks.tolist() == [i for i in range(50) if i != 7]
+    tasks = mapped.tasks.descriptors[:, 0]
+    assert found.own[0] == tasks[0]
+    assert math.isnan(found.own[24])  # task 25, whose elite is 0.5, failed
+    assert found.failed == 1
+    differences = found.differences(2)
+    assert differences.shape == (2, 49)
+    assert differences[1, 3] == pytest.approx(10 * (48 - 3) / 50)
+    assert math.isnan(differences[0, 48])  # on its own task
+    assert np.isnan(differences).sum() == 2 + 2
+
+
+def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "BLOCK", 40)
+    calls = []
+
+    def counted(solutions, tasks):
+        calls.append(len(solutions))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return differ(solutions, tasks)
+
+    mapped, path = small_map(), tmp_path / "kept.npz"
+    elites = best_elites(mapped, 0.05)
+    with pytest.raises(te.Interrupted, match=r"after 120 of 539 evaluations of the transfer; the same again"):
+        evaluate_transfer(mapped, on(counted), elites, path)
+    found = evaluate_transfer(mapped, on(counted), elites, path)
+    assert sum(calls) == 49 * 11
+    wanted = evaluate_transfer(mapped, on(differ), elites, tmp_path / "other.npz")
+    assert np.array_equal(found.fitness, wanted.fitness, equal_nan=True)
+    evaluate_transfer(mapped, on(counted), elites[:5], path)  # of other elites
+    assert sum(calls) == 49 * 11 + 49 * 6
+    path.write_bytes(path.read_bytes()[:100])
+    evaluate_transfer(mapped, on(counted), elites[:5], path)  # damaged
+    assert sum(calls) == 49 * 11 + 2 * 49 * 6
+
+
+def test_all_kinds_of_calls_agree_and_errors_are_the_users():
+    solutions, tasks = np.linspace(0, 1, 7)[:, None], np.linspace(1, 2, 7)[:, None]
+    batch = evaluator(on(lambda x, t: x[:, 0] * t[:, 0]))(solutions, tasks)
+    each = evaluator(on(lambda x, t: x[0] * t[0], "each"))(solutions, tasks)
+    traced = evaluator(on(lambda x, t: x[0] * t[0], "jax"))(solutions, tasks)
+    assert np.array_equal(batch, each)
+    assert np.allclose(batch, traced, rtol=1e-6)
+    with pytest.raises(te.FitnessError, match="fitness raised ZeroDivisionError"):
+        evaluator(on(lambda x, t: 1 / 0))(solutions, tasks)
+
+
+def test_the_four_are_those_of_the_registry():
+    assert set(FOUR) < set(te.algorithms.ALGORITHMS)
