@@ -157,8 +157,7 @@ def draw_transfer(now: Measured, ax: Any) -> None:
     ax.set_xticks(places, [name.replace("top ", "top\n") for name in groups])
     ax.set(xlabel="elites, the best one first; then the best ten and 5 % together", ylabel="copy minus own elite, m")
     ax.set_title("B  top elites on all other bodies (boxes: quartiles, whiskers: 5 to 95 %)", fontsize="medium")
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high + 0.13 * (high - low))  # room for the legend
+    _make_room(ax)
     ax.grid(axis="y", alpha=0.3)
     ax.legend(fontsize="small", loc="upper right")
 
@@ -184,8 +183,15 @@ def draw_lengths(now: Measured, ax: Any) -> None:
     ax.set_xticks(range(len(PAIRS)), [f"{place} legs" for place in PAIRS])
     ax.set(ylabel="longer than in all bodies, % of the range")
     ax.set_title(f"C  lengths of the best {now.best_number} bodies (bars: 2 standard errors)", fontsize="medium")
+    _make_room(ax)
     ax.grid(axis="y", alpha=0.3)
-    ax.legend(fontsize="small")
+    ax.legend(fontsize="small", loc="upper right", ncols=2)
+
+
+def _make_room(ax: Any) -> None:
+    """Leave the top of a panel to its legend."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + 0.13 * (high - low))
 
 
 def _positions(lengths: np.ndarray) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
