@@ -8,16 +8,23 @@ from taskelites.domains.hexapod.body import BASE, FEMUR, LEGS, NOMINAL, TIBIA, l
 from taskelites.experiments.hexapod_claims import BANDIT, CMA, PAPER_MEAN, PAPER_TRANSFER, TOP, Measured
 from taskelites.experiments.hexapod_map import JOINTS, LEG_NAMES, PAIRS, PARTS, leg_shifts
 from taskelites.experiments.transfer import best_elites
-from taskelites.show.contest import COLOURS, curves, finals
 
-BLUE, ORANGE = COLOURS[0], COLOURS[1]
 # Seen from behind, the left and above, as metres on paper.
 _TURN, _TILT = np.radians(-65.0), np.radians(55.0)
+
+
+def _colour(number: int) -> str:
+    """One of those that all figures share."""
+    from taskelites.show.contest import COLOURS
+
+    return COLOURS[number]
 
 
 def figure(now: Measured, algorithms: list[str]) -> Any:
     """Bodies, curves, final values, and the runs of CMA-ES on one body (figure 3 of the paper)."""
     import matplotlib.pyplot as plt
+
+    from taskelites.show import curves, finals
 
     whole = plt.figure(figsize=(14, 8.6), layout="constrained")
     parts: Any = whole.subfigures(2, 1, height_ratios=[1, 1.35])
@@ -69,15 +76,15 @@ def draw_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:
     for leg in range(LEGS):
         coxa, femur, tibia = (joints[f"{part}_{leg}"] for part in ("coxa", "femur", "tibia"))
         for ends, colour, name in (
-            ((joints["base"], coxa, femur), COLOURS[7], None),
-            ((femur, tibia), BLUE, "femur"),
-            ((tibia, feet[leg]), ORANGE, "tibia"),
+            ((joints["base"], coxa, femur), _colour(7), None),
+            ((femur, tibia), _colour(0), "femur"),
+            ((tibia, feet[leg]), _colour(1), "tibia"),
         ):
             seen = _seen(np.array(ends))
             label = name if leg == 0 else None
             ax.plot(*seen.T, color=colour, linewidth=3, solid_capstyle="round", zorder=1, label=label)
         ax.plot(*_seen(feet[leg][None]).T, "o", color="black", markersize=4, zorder=2)
-    ax.fill(*_seen(deck).T, facecolor="#DDDDDD", edgecolor=COLOURS[7], zorder=3)
+    ax.fill(*_seen(deck).T, facecolor="#DDDDDD", edgecolor=_colour(7), zorder=3)
     arrow = _seen(np.array([(-0.07, 0.0, 0.0), (0.10, 0.0, 0.0)]))
     ax.annotate("", xy=arrow[1], xytext=arrow[0], arrowprops={"arrowstyle": "->", "color": "black"}, zorder=4)
     if legend:
@@ -92,10 +99,10 @@ def draw_single(now: Measured, ax: Any) -> None:
     runs = now.single.results[CMA]
     points, values = now.single.curves(CMA)
     for run in values:
-        ax.plot(points, run, color=COLOURS[2], linewidth=0.8, alpha=0.7)
+        ax.plot(points, run, color=_colour(2), linewidth=0.8, alpha=0.7)
     ax.plot(points, np.median(values, axis=0), color="black", linewidth=2.5, label=f"median of {len(runs)}")
-    ax.axhline(now.level, color=BLUE, linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
-    ax.axhline(PAPER_MEAN, color=COLOURS[7], linestyle=":", label="the same in the paper, 0.7 m")
+    ax.axhline(now.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
+    ax.axhline(PAPER_MEAN, color=_colour(7), linestyle=":", label="the same in the paper, 0.7 m")
     low, high = min(float(values.min()), now.level, PAPER_MEAN), max(float(values.max()), now.level, PAPER_MEAN)
     ax.set(xlabel="evaluations", ylabel="fitness, m", ylim=(low - 0.05 * (high - low), high + 0.3 * (high - low)))
     ax.grid(alpha=0.3)
@@ -149,11 +156,11 @@ def draw_transfer(now: Measured, ax: Any) -> None:
         list(groups.values()), positions=places, widths=0.65, patch_artist=True, whis=(5, 95), showfliers=False
     )
     for i, box in enumerate(boxes["boxes"]):
-        box.set(facecolor=BLUE if i < len(each) else ORANGE, alpha=0.45)
+        box.set(facecolor=_colour(0) if i < len(each) else _colour(1), alpha=0.45)
     for median in boxes["medians"]:
         median.set(color="black")
     ax.axhline(0, color="black", linewidth=1)
-    ax.axhline(PAPER_TRANSFER, color=COLOURS[7], linestyle=":", label="about where the paper has it")
+    ax.axhline(PAPER_TRANSFER, color=_colour(7), linestyle=":", label="about where the paper has it")
     ax.set_xticks(places, [name.replace("top ", "top\n") for name in groups])
     ax.set(xlabel="elites, the best one first; then the best ten and 5 % together", ylabel="copy minus own elite, m")
     ax.set_title("B  top elites on all other bodies (boxes: quartiles, whiskers: 5 to 95 %)", fontsize="medium")
@@ -166,7 +173,7 @@ def draw_lengths(now: Measured, ax: Any) -> None:
     """Draw how much longer segments are in the best bodies than in all."""
     shifts = leg_shifts(now.map)
     width = 0.35
-    for i, (part, span, colour) in enumerate((("femur", FEMUR, BLUE), ("tibia", TIBIA, ORANGE))):
+    for i, (part, span, colour) in enumerate((("femur", FEMUR, _colour(0)), ("tibia", TIBIA, _colour(1)))):
         found = [shifts[place][part] for place in PAIRS]
         scale = 100 / np.ptp(span)
         ax.bar(

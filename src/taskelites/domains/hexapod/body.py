@@ -7,7 +7,7 @@ not change with lengths; moments of inertia do.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ DAMAGES = {
     "no-tibia": "the tibia is missing",
     "no-leg": "femur and tibia are missing",
 }
+_LEFT = {"no-leg": 1, "no-tibia": 2}  # links that are left of a leg
 # How far above the ground the longest leg starts.
 _CLEARANCE = 0.001
 
@@ -117,75 +118,81 @@ def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) 
         17
     """
 
-    def vector(*numbers: Any) -> Any:
-        return xp.stack(xp.broadcast_arrays(*(xp.asarray(number) for number in numbers)), axis=-1)
-
-    def solid(mass: float, x: Any, y: Any, z: Any) -> Any:
-        return vector(*(mass / 12 * (a * a + b * b) for a, b in ((y, z), (x, z), (x, y))))
-
     broken = dict(damage)
-    found = [
-        Link(
-            name="base",
-            mass=BASE_MASS,
-            centre=vector(0.0, 0.0, 0.0),
-            inertia=solid(BASE_MASS, *BASE),
-            box=vector(*BASE),
-        )
-    ]
-    for leg, (side, x, y, yaw) in enumerate(_HIPS):
-        tibia, femur = lengths[..., leg], lengths[..., LEGS + leg]
-        wrong = broken.get(leg)
-        powered = wrong != "dead"
-        parts = [
-            Link(
-                name=f"coxa_{leg}",
-                parent="base",
-                origin=vector(x, y, 0.0),
-                turn=(0.0, 0.0, yaw),
-                axis=(0, 0, 1),
-                reach=COXA_RANGE,
-                powered=powered,
-                mass=COXA_MASS,
-                centre=vector(0.01, side * COXA_LENGTH / 2, 0.0),
-                inertia=solid(COXA_MASS, 0.02, COXA_LENGTH, 0.02),
-                box=vector(0.02, COXA_LENGTH, 0.02),
-                **(
-                    {"foot": vector(0.01, side * COXA_LENGTH, 0.0), "radius": STUMP_RADIUS} if wrong == "no-leg" else {}
-                ),
-            ),
-            Link(
-                name=f"femur_{leg}",
-                parent=f"coxa_{leg}",
-                origin=vector(0.0, side * COXA_LENGTH, 0.0),
-                axis=(side, 0, 0),
-                reach=KNEE_RANGE,
-                powered=powered,
-                mass=FEMUR_MASS,
-                centre=vector(0.01, side * femur / 2, 0.0),
-                inertia=solid(FEMUR_MASS, 0.02, femur, 0.02),
-                box=vector(0.02, femur, 0.02),
-                **({"foot": vector(0.01, side * femur, 0.0), "radius": STUMP_RADIUS} if wrong == "no-tibia" else {}),
-            ),
-            Link(
-                name=f"tibia_{leg}",
-                parent=f"femur_{leg}",
-                origin=vector(0.0, side * femur, 0.0),
-                turn=(-side * math.pi / 2, 0.0, 0.0),  # it points down
-                axis=(-side, 0, 0),
-                reach=KNEE_RANGE,
-                powered=powered,
-                mass=TIBIA_MASS,
-                centre=vector(0.0125, side * tibia / 2, 0.0),
-                # That of the box around shaft and foot, with margins of 1 mm: what PyBullet computes.
-                inertia=solid(TIBIA_MASS, 0.052, tibia + 0.0145, 0.052),
-                box=vector(0.025, tibia, 0.025),
-                foot=vector(0.0125, side * (tibia - 0.0125), 0.0),
-                radius=FOOT_RADIUS,
-            ),
-        ]
-        found += parts[: {"no-leg": 1, "no-tibia": 2}.get(wrong or "", 3)]
+    base = Link(
+        name="base",
+        mass=BASE_MASS,
+        centre=_vector(xp, 0.0, 0.0, 0.0),
+        inertia=_solid(xp, BASE_MASS, *BASE),
+        box=_vector(xp, *BASE),
+    )
+    found = [base]
+    for leg in range(LEGS):
+        wrong = broken.get(leg, "")
+        parts = _leg(leg, lengths[..., leg], lengths[..., LEGS + leg], wrong != "dead", xp)
+        if wrong in _LEFT:
+            *parts, stump = parts[: _LEFT[wrong]]
+            # It ends as far from its centre as it begins, and there it can touch the ground.
+            end = stump.centre * xp.asarray([1.0, 2.0, 1.0])
+            parts.append(replace(stump, foot=end, radius=STUMP_RADIUS))
+        found += parts
     return found
+
+
+def _leg(leg: int, tibia: Any, femur: Any, powered: bool, xp: Any) -> list[Link]:
+    side, x, y, yaw = _HIPS[leg]
+    return [
+        Link(
+            name=f"coxa_{leg}",
+            parent="base",
+            origin=_vector(xp, x, y, 0.0),
+            turn=(0.0, 0.0, yaw),
+            axis=(0, 0, 1),
+            reach=COXA_RANGE,
+            powered=powered,
+            mass=COXA_MASS,
+            centre=_vector(xp, 0.01, side * COXA_LENGTH / 2, 0.0),
+            inertia=_solid(xp, COXA_MASS, 0.02, COXA_LENGTH, 0.02),
+            box=_vector(xp, 0.02, COXA_LENGTH, 0.02),
+        ),
+        Link(
+            name=f"femur_{leg}",
+            parent=f"coxa_{leg}",
+            origin=_vector(xp, 0.0, side * COXA_LENGTH, 0.0),
+            axis=(side, 0, 0),
+            reach=KNEE_RANGE,
+            powered=powered,
+            mass=FEMUR_MASS,
+            centre=_vector(xp, 0.01, side * femur / 2, 0.0),
+            inertia=_solid(xp, FEMUR_MASS, 0.02, femur, 0.02),
+            box=_vector(xp, 0.02, femur, 0.02),
+        ),
+        Link(
+            name=f"tibia_{leg}",
+            parent=f"femur_{leg}",
+            origin=_vector(xp, 0.0, side * femur, 0.0),
+            turn=(-side * math.pi / 2, 0.0, 0.0),  # it points down
+            axis=(-side, 0, 0),
+            reach=KNEE_RANGE,
+            powered=powered,
+            mass=TIBIA_MASS,
+            centre=_vector(xp, 0.0125, side * tibia / 2, 0.0),
+            # That of the box around shaft and foot, with margins of 1 mm: what PyBullet computes.
+            inertia=_solid(xp, TIBIA_MASS, 0.052, tibia + 0.0145, 0.052),
+            box=_vector(xp, 0.025, tibia, 0.025),
+            foot=_vector(xp, 0.0125, side * (tibia - 0.0125), 0.0),
+            radius=FOOT_RADIUS,
+        ),
+    ]
+
+
+def _vector(xp: Any, *numbers: Any) -> Any:
+    return xp.stack(xp.broadcast_arrays(*(xp.asarray(number) for number in numbers)), axis=-1)
+
+
+def _solid(xp: Any, mass: float, x: Any, y: Any, z: Any) -> Any:
+    """The moments of a box."""
+    return _vector(xp, *(mass / 12 * (a * a + b * b) for a, b in ((y, z), (x, z), (x, y))))
 
 
 def spawn_height(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> Any:
@@ -195,7 +202,7 @@ def spawn_height(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any
         >>> round(float(spawn_height(NOMINAL)), 4)
         0.1535
     """
-    whole = [leg for leg in range(LEGS) if dict(damage).get(leg) not in ("no-tibia", "no-leg")]
+    whole = [leg for leg in range(LEGS) if dict(damage).get(leg) not in _LEFT]
     least = xp.full(lengths.shape[:-1], BASE[2] / 2)
     if whole:
         least = xp.maximum(least, xp.max(lengths[..., xp.asarray(whole)], axis=-1) + FOOT_RADIUS / 2)
