@@ -117,7 +117,6 @@ def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) 
         >>> len(links(NOMINAL, damage=((2, "no-leg"),)))
         17
     """
-
     broken = dict(damage)
     base = Link(
         name="base",
