@@ -78,7 +78,7 @@ def _draw_way(ax: Any, walk: "Walk", model: Any) -> None:
     ax.set_aspect("equal", adjustable="box")
     for name, colour in _SEGMENTS.items():
         ax.plot([], color=colour, linewidth=2.5, label=name)
-    ax.legend(loc="upper right", ncols=3, fontsize=7, frameon=False, bbox_to_anchor=(1, 0.95))
+    ax.legend(loc="lower right", ncols=3, fontsize=7, frameon=False, bbox_to_anchor=(1, 0.08))
     ax.set_xlabel("forward (m)", fontsize=8, labelpad=1)
     ax.set_ylabel("left (m)", fontsize=8, labelpad=1)
     ax.tick_params(labelsize=7)
