@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 import taskelites as te
 from taskelites.domains.hexapod import LOWER, UPPER, Walked
 from taskelites.domains.hexapod.analysis import analyse
-from taskelites.domains.hexapod.body import GRAVITY, NOMINAL
+from taskelites.domains.hexapod.body import GRAVITY, NOMINAL, as_damage
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, STEPS
 from taskelites.domains.hexapod.mujoco_engine import MujocoEngine
@@ -116,17 +116,22 @@ def part_chaos(quick: bool) -> None:
 def part_elites(quick: bool, run: str) -> None:
     """Whether the elites of a run do what legs can do."""
     result = te.load(run)
-    lengths = result.tasks.descriptors
-    engine = MujocoEngine(Rules())
-    again = engine.distances(result.solutions, lengths)
-    apart = again - result.fitness
-    print(f"elites: {len(result)}, stored with a mean of {result.fitness.mean():.4f} m, walk {again.mean():.4f} m here")
+    options = result.settings["options"]
+    engine = MujocoEngine(
+        Rules(yaw=options["yaw"]), as_damage({int(leg): kind for leg, kind in options["damage"].items()})
+    )
+    solutions, fitness, lengths = (
+        part[result.solved] for part in (result.solutions, result.fitness, result.tasks.descriptors)
+    )
+    again = engine.distances(solutions, lengths)
+    apart = again - fitness
+    print(f"elites: {len(fitness)}, stored with a mean of {fitness.mean():.4f} m, walk {again.mean():.4f} m here")
     print(
         f"elites: within 5 cm {np.mean(abs(apart) < 0.05):.1%}; difference {np.median(apart):+.3f} m in the median",
         end="",
     )
     print(f", {np.quantile(apart, 0.05):+.3f} m for the twentieth that lose most")
-    order = np.argsort(-result.fitness)
+    order = np.argsort(-fitness)
     number = 2 if quick else 20
     middle = (len(order) - number) // 2
     weight = GRAVITY * engine.model.body_mass.sum()
@@ -135,7 +140,7 @@ def part_elites(quick: bool, run: str) -> None:
         ("middle", order[middle : middle + number]),
         ("last", order[-number:]),
     ):
-        found = [analyse(engine, result.solutions[i], lengths[i]) for i in some]
+        found = [analyse(engine, solutions[i], lengths[i]) for i in some]
         rise = [(one.walk.positions[:, 2] - one.walk.positions[0, 2]).max() for one in found]
         figures = {
             "distance, m": np.mean([one.distance for one in found]),
@@ -156,8 +161,8 @@ def part_elites(quick: bool, run: str) -> None:
     except ImportError:
         print("elites: PyBullet is not installed")
         return
-    some = np.random.default_rng(0).permutation(len(result))[: 5 if quick else 200]
-    walks = np.array([PybulletEngine(Rules()).walk(result.solutions[i], lengths[i]) for i in some])
+    some = np.random.default_rng(0).permutation(len(fitness))[: 5 if quick else 200]
+    walks = np.array([PybulletEngine(engine.rules, engine.damage).walk(solutions[i], lengths[i]) for i in some])
     whole = walks[:, 1] == STEPS
     ours = again[some]
     print(f"elites: {len(some)} of them: {ours.mean():.3f} m in MuJoCo, {walks[:, 0].mean():.3f} m in PyBullet", end="")
@@ -226,6 +231,8 @@ if __name__ == "__main__":
     parser.add_argument("--sizes", nargs="+", type=int, default=[64], help="of part mjx: walks at once")
     parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # whether it runs at all
     chosen = parser.parse_args()
+    if "elites" in chosen.part and not chosen.run:
+        parser.error("--part elites needs --run FOLDER, a run on the hexapod")
     warnings.simplefilter("ignore", te.TaskWarning)
     for name in chosen.part:
         if name == "mjx":

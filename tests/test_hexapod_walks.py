@@ -2,6 +2,7 @@
 
 import math
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import jax.numpy as jnp
 import mujoco
@@ -210,6 +211,11 @@ def test_a_walk_has_the_bits_of_its_distance(engine, walks):
     for row in range(0, 140, 7):
         walk = engine.walk(gaits[row], bodies[row])
         assert walk.distance == expected[row] == walk.positions[-1, 0] - walk.positions[0, 0]
+
+
+def test_python_threads_that_share_an_engine_change_no_bit(straight):
+    with ThreadPoolExecutor(4) as pool:
+        assert_same(solve(executor=pool), straight)
 
 
 def test_one_body_many_gaits_and_one_gait_many_bodies(engine, walks):

@@ -166,14 +166,23 @@ def test_a_map_of_its_own_is_shown_instead(robot, unseen, tmp_path):
     body = te.load(next((tmp_path / "out/single/runs").glob("*/*"))).tasks.descriptors
     assert np.array_equal(body, large.tasks.descriptors[[chosen]])
     assert len(pd.read_csv(tmp_path / "out/transfer.csv")) == 15
+    with pytest.raises(ValueError, match="holds runs on another body than body"):
+        hexapod.reproduce_hexapod(tmp_path / "out", progress=False, **sizes)
+    sizes |= {"large_map": tmp_path / "map", "sampling": True}
+    assert (
+        "random (not in the paper)" in hexapod.reproduce_hexapod(tmp_path / "out", progress=False, **sizes).read_text()
+    )
 
 
 def test_mistakes_are_named_before_any_work(robot, tmp_path, capsys):
     robot.counts.clear()
     te.solve(robot("hexapod", 200, yaw=True), evaluations=100, out=tmp_path / "yaw")
     te.solve(robot("hexapod", 200), evaluations=100, algorithm="random", out=tmp_path / "random")
+    te.solve(robot("hexapod", 200, engine="pybullet"), evaluations=100, out=tmp_path / "bullet")
     robot.counts.clear()
     for options, message in (
+        (["--set", "single_replicates=0"], "single_replicates must be a whole number of at least 1"),
+        (["--set", f"large_map={tmp_path / 'bullet'}"], "large_map must be simulated by mujoco, but"),
         (["--dim", "12"], "--dim is not for 'hexapod'"),
         (["--set", "singles=3"], "did you mean 'single_"),
         (["--set", f"large_map={tmp_path / 'yaw'}"], "must have the rules of the experiment, yaw False and no damage"),

@@ -123,7 +123,7 @@ def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: se
         raise  # these say what is wrong with an option
     except Exception as error:  # nor is a function of the user's limited in what it may raise
         raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
-    if isinstance(domain, Domain):
+    if isinstance(domain, Domain) and ":" in name:  # ours say themselves what matters
         told = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
         domain.options.update(told)
     if not is_domain(domain):

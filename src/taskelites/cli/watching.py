@@ -3,12 +3,12 @@
 import argparse
 import contextlib
 import inspect
-import io
 import itertools
 import operator
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,8 @@ def size(text: str) -> tuple[int, int]:
 
 def watch(options: argparse.Namespace) -> int:
     """Film elites of a run."""
+    if (Path(options.run) / "comparison.json").exists():
+        raise ValueError(f"{options.run!r} is a comparison: name one of its runs, such as {_a_run_in(options.run)!r}")
     result = load(options.run)
     folder = Path(options.run).resolve()
     folder = folder if folder.is_dir() else folder.parent
@@ -80,8 +82,7 @@ def watch(options: argparse.Namespace) -> int:
     if not 0.01 <= options.speed <= 100:
         raise ValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
     out = None if options.out is None else Path(options.out).absolute()
-    if out is not None:
-        check_film(out, options.fps, pictures=True)
+    check_film(out or folder / f"film{film_suffix()}", options.fps, pictures=True)
     with _domain(options, folder, result) as domain:
         filmed = getattr(domain, "film", None) is not None
         if not filmed and getattr(domain, "draw", None) is None:
@@ -236,14 +237,8 @@ def _draw(
         heading = elite.title(result).replace("\n", ", ")
         ax.set_title("\n".join(filter(None, [heading, ax.get_title()])), fontsize=9)
         _tell(result, elite, None)
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    write_whole(out, lambda stream: _put(stream, file.getvalue()))
+    write_whole(out, partial(figure.savefig, format="png"))
     return "a drawing"
-
-
-def _put(stream: Any, content: bytes) -> None:
-    stream.write(content)
 
 
 def _tell(result: Result, elite: Elite, again: float | None) -> None:
@@ -269,6 +264,12 @@ def _nearby(path: Path) -> Path:
     with contextlib.suppress(ValueError):
         return path.relative_to(Path.cwd())
     return path
+
+
+def _a_run_in(comparison: str) -> str:
+    """A run of a comparison, to be named in a message."""
+    found = sorted(Path(comparison).glob("runs/*/replicate-*/result.npz"))
+    return str(found[0].parent) if found else f"{comparison}/runs/mt-map-elites/replicate-0"
 
 
 def _name(elites: list[Elite]) -> str:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.domains import domain
-from taskelites.errors import TaskWarning
-from taskelites.experiments.comparison import save_figure
+from taskelites.errors import TaskWarning, whole_number
+from taskelites.experiments.comparison import read_settings, save_figure
 from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, CMA, FOUR, TOP, Measured
 from taskelites.experiments.hexapod_map import SHARE
 from taskelites.experiments.hexapod_page import page_text, transfer_table
 from taskelites.experiments.running import compare
 from taskelites.experiments.transfer import best_elites, evaluate_transfer
+from taskelites.problem import Domain
 from taskelites.result import Result, load
 from taskelites.runs import RunLock
 from taskelites.storage import write_text
@@ -80,23 +81,27 @@ def reproduce_hexapod(
     """
     make = partial(domain, "hexapod", engine=engine, yaw=yaw, threads=threads)
     bodies = make(tasks=tasks)
-    chosen = None if large_map is None else _read_map(large_map, yaw)
+    chosen = None if large_map is None else _read_map(large_map, engine, yaw)
+    whole_number("single_replicates", single_replicates, least=1)
+    whole_number("single_evaluations", single_evaluations, least=1)
+    folder = Path(out)
+    if chosen is not None:
+        _single_body(chosen, make, folder)  # refused now, not after days
     algorithms = [*FOUR, *(["random"] if sampling else [])]
     common: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "progress": progress}
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
-    folder = Path(out)
     if shown:
         print(f"{len(bodies.tasks):,} bodies: {len(algorithms)} groups of {replicates} runs", file=sys.stderr)
-    main = compare(bodies, algorithms=algorithms, evaluations=evaluations, replicates=replicates, out=folder, **common)
+    sizes: dict[str, Any] = {"evaluations": evaluations, "replicates": replicates}
+    added = sampling and (folder / "comparison.json").exists()
+    main = compare(bodies, algorithms=algorithms, out=folder, add=added, **sizes, **common)
     mapped = main.typical(BANDIT) if chosen is None else chosen
-    # The body of the single runs: the same for all of them, whatever their seeds.
-    task = int(np.random.default_rng(0).integers(len(mapped)))
+    task, alone = _single_body(mapped, make, folder)
     if shown:
         print(f"body {task} alone: {single_replicates} runs of {CMA}", file=sys.stderr)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TaskWarning)  # that one task is few is what this is about
-        alone = make(tasks=np.asarray(mapped.tasks.descriptors)[[task]])
-        sizes: dict[str, Any] = {"evaluations": single_evaluations, "replicates": single_replicates}
+        sizes = {"evaluations": single_evaluations, "replicates": single_replicates}
         single = compare(alone, algorithms=[CMA], out=folder / "single", **sizes, **common)
     with RunLock(folder):
         elites = best_elites(mapped, SHARE, least=TOP)
@@ -110,7 +115,24 @@ def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
         return [(row["claim"], row["outcome"]) for row in csv.DictReader(file)]
 
 
-def _read_map(path: str | os.PathLike[str], yaw: bool) -> Result:
+def _single_body(mapped: Result, make: Any, folder: Path) -> tuple[int, Domain]:
+    """The body of the single runs, by its number in the map, the same for all of them whatever their seeds.
+
+    Raises:
+        ValueError: if there are single runs of another body.
+    """
+    task = int(np.random.default_rng(0).integers(len(mapped)))
+    alone = make(tasks=np.asarray(mapped.tasks.descriptors)[[task]])
+    place = folder / "single"
+    if (place / "comparison.json").exists() and read_settings(place)["tasks"]["digest"] != alone.tasks.digest:
+        raise ValueError(
+            f"{str(place)!r} holds runs on another body than body {task} of this map: delete that folder, or name "
+            "a new one for all"
+        )
+    return task, alone
+
+
+def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
     """A saved map, if its fitness is what the experiment's is."""
     result = load(path)
     about = result.settings
@@ -125,6 +147,9 @@ def _read_map(path: str | os.PathLike[str], yaw: bool) -> Result:
             f"large_map must have the rules of the experiment, yaw {bool(yaw)} and no damage, but {str(path)!r} has "
             f"yaw {options.get('yaw')} and damage {options.get('damage')}"
         )
+    physics = {"mjx": "mujoco"}  # the same, up to rounding
+    if physics.get(options.get("engine", ""), options.get("engine")) != physics.get(engine, engine):
+        raise ValueError(f"large_map must be simulated by {engine}, but {str(path)!r} is by {options.get('engine')}")
     if not result.solved.any():
         raise ValueError(f"large_map must have elites, but {str(path)!r} has none")
     return result

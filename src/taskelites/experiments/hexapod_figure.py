@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.domains.hexapod.body import BASE, FEMUR, LEGS, NOMINAL, TIBIA, links
+from taskelites.domains.hexapod.body import BASE, FEMUR, LEG_NAMES, LEGS, NOMINAL, TIBIA, links
 from taskelites.experiments.hexapod_claims import BANDIT, CMA, PAPER_MEAN, PAPER_TRANSFER, TOP, Measured
-from taskelites.experiments.hexapod_map import JOINTS, LEG_NAMES, PAIRS, PARTS, leg_shifts
+from taskelites.experiments.hexapod_map import JOINTS, PAIRS, PARTS, leg_shifts
 from taskelites.experiments.transfer import best_elites
 
 # Seen from behind, the left and above, as metres on paper.

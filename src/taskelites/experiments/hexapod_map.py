@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
-from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA
+from taskelites.domains.hexapod.body import FEMUR, LEG_NAMES, LEGS, NAMES, TIBIA
 from taskelites.experiments.transfer import best_elites
 from taskelites.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEG_NAMES = ("rear left", "middle left", "front left", "front right", "middle right", "rear right")
 JOINTS = ("coxa", "femur")
 PARTS = ("amplitude", "phase", "duty")
 GENES = tuple(f"{leg} {joint} {part}" for leg in LEG_NAMES for joint in JOINTS for part in PARTS)

@@ -391,4 +391,6 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
             )
         if result.evaluations == job.evaluations and result.settings.get("seed") == seed:
             there[i] = result
+            # There are some if it was killed between its last two steps.
+            shutil.rmtree(path / "checkpoints", ignore_errors=True)
     return there

@@ -12,9 +12,9 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import version
 from io import StringIO
 from os import PathLike
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,17 @@ from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA, as_damage
 from taskelites.domains.hexapod.drawing import HexapodDrawing
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM
+from taskelites.domains.hexapod.quiet import quiet
 from taskelites.domains.hexapod.rendering import HexapodFilm
 from taskelites.errors import one_of, whole_number
 from taskelites.problem import Domain
 from taskelites.tasks import Tasks, as_tasks, read, uniform
 
-# How each is called, its module, and the extra of this package that brings it.
+# How each is called, its module, the extra of this package that brings it, and the packages that its results depend on.
 ENGINES = {
-    "mujoco": ("batch", "mujoco", "hexapod"),
-    "mjx": ("jax", "mujoco.mjx", "mjx"),
-    "pybullet": ("each", "pybullet", "pybullet"),
+    "mujoco": ("batch", "mujoco", "hexapod", ("mujoco",)),
+    "mjx": ("jax", "mujoco.mjx", "mjx", ("mujoco-mjx", "mujoco")),
+    "pybullet": ("each", "pybullet", "pybullet", ("pybullet",)),
 }
 LOWER = np.repeat([TIBIA[0], FEMUR[0]], LEGS)
 UPPER = np.repeat([TIBIA[1], FEMUR[1]], LEGS)
@@ -69,12 +70,12 @@ def make(
         >>> hexapod.dim, len(hexapod.tasks), hexapod.call
         (36, 200, 'batch')
     """
-    call, needed, extra = ENGINES[one_of("engine", engine, ENGINES)]
+    call, needed, extra, packages = ENGINES[one_of("engine", engine, ENGINES)]
     if threads is not None:
         threads = whole_number("threads", threads, least=1)
     if not isinstance(yaw, bool | np.bool):
         raise TypeError(f"yaw must be True or False, not {yaw!r}")
-    simulator = _imported(needed, extra)
+    _import(needed, extra)
     broken = as_damage(damage)
     if isinstance(tasks, str | PathLike):
         tasks = read(tasks)
@@ -83,7 +84,6 @@ def make(
     else:
         chosen = _own_tasks(tasks)
     rules = Rules(yaw=bool(yaw))
-    version = getattr(simulator, "__version__", None) or _version(needed)
     return Domain(
         name="hexapod",
         fitness=Walked(engine, rules, broken, threads),
@@ -95,7 +95,7 @@ def make(
         film=HexapodFilm(rules, broken),
         options={
             "engine": engine,
-            "simulator": f"{needed} {version}",
+            "simulator": ", ".join(f"{package} {version(package)}" for package in packages),
             "yaw": bool(yaw),
             "damage": {str(leg): kind for leg, kind in broken},
         },
@@ -139,7 +139,7 @@ def _own_tasks(tasks: Any) -> Tasks:
     # Objects would reach the simulators in place of the lengths.
     if not isinstance(given, Tasks) or given.objects is not None or lengths is None or lengths.shape[1] != len(NAMES):
         raise ValueError("tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m")
-    wrong = np.argwhere((lengths < LOWER - 1e-9) | (lengths > UPPER + 1e-9))
+    wrong = np.argwhere((lengths < LOWER - 1e-7) | (lengths > UPPER + 1e-7))
     if len(wrong):
         row, column = wrong[0]
         raise ValueError(
@@ -149,12 +149,12 @@ def _own_tasks(tasks: Any) -> Tasks:
     return Tasks(descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
 
 
-def _imported(module: str, extra: str) -> ModuleType:
-    """A simulator, without what some of them print when they are imported."""
+def _import(module: str, extra: str) -> None:
+    """Import a simulator, without what some of them print then."""
     said = StringIO()
     try:
-        with redirect_stdout(said), redirect_stderr(said):
-            return importlib.import_module(module)
+        with quiet(1, 2), redirect_stdout(said), redirect_stderr(said):
+            importlib.import_module(module)
     except (ImportError, AttributeError, RuntimeError) as error:
         hint = f"`pip install 'taskelites[{extra}]'` brings it"
         chosen = os.environ.get("MUJOCO_GL")
@@ -165,9 +165,3 @@ def _imported(module: str, extra: str) -> ModuleType:
         raise ImportError(
             f"this engine of the hexapod needs {module}, which can't be imported ({error}); {hint}"
         ) from None
-
-
-def _version(module: str) -> str:
-    from importlib.metadata import version
-
-    return version({"mujoco.mjx": "mujoco-mjx"}.get(module, module))

@@ -15,6 +15,7 @@ import numpy as np
 from taskelites.errors import one_of, whole_number
 
 LEGS = 6
+LEG_NAMES = ("rear left", "middle left", "front left", "front right", "middle right", "rear right")
 TIBIA, FEMUR = (0.10, 0.18), (0.045, 0.125)  # the ranges of the lengths, m
 NOMINAL = np.array([0.14] * LEGS + [0.085] * LEGS)
 NAMES = tuple(f"{segment}_{leg}" for segment in ("tibia", "femur") for leg in range(LEGS))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.domains.hexapod.analysis import Analysis, analyse, body_model, shown_engine
-from taskelites.domains.hexapod.body import BASE, LEGS
+from taskelites.domains.hexapod.body import BASE, LEG_NAMES, LEGS
 from taskelites.domains.hexapod.episode import CORRIDOR, Rules
 from taskelites.domains.hexapod.gait import RATE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LEFT, _RIGHT = "#009E73", "#D55E00"
 _SEGMENTS = {"coxa": "0.45", "femur": "#0072B2", "tibia": "#E69F00"}
 # Legs as a person names them, in the order in which they are shown: the left ones first, from the front.
-_SHOWN = {2: "left front", 1: "left middle", 0: "left rear", 3: "right front", 4: "right middle", 5: "right rear"}
+_ROWS = (2, 1, 0, 3, 4, 5)  # legs, the left ones above
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class HexapodDrawing:
             >>> from taskelites.domains.hexapod.body import NOMINAL
             >>> from taskelites.domains.hexapod.gait import FORWARD
             >>> HexapodDrawing(Rules())(FORWARD, NOMINAL).get_title()
-            '0.523 m in 3.00 s'
+            '0.5... m in 3.00 s'
         """
         import matplotlib.pyplot as plt
 
@@ -112,14 +112,14 @@ def _draw_body(ax: Any, model: Any, position: np.ndarray, origin: np.ndarray, al
 
 def _draw_contacts(ax: Any, found: Analysis) -> None:
     """When each foot is on the ground."""
-    for row, leg in enumerate(_SHOWN):
+    for row, leg in enumerate(_ROWS):
         ax.broken_barh(
             _spans(found.touching[:, leg]), (row - 0.36, 0.72), color=_LEFT if row < 3 else _RIGHT, linewidth=0
         )
     if found.base_touches.any():
         ax.broken_barh(_spans(found.base_touches), (-0.5, LEGS), color="0.8", linewidth=0, zorder=0)
     ax.set(xlim=(0, found.seconds), ylim=(LEGS - 0.5, -0.5))
-    ax.set_yticks(range(LEGS), list(_SHOWN.values()))
+    ax.set_yticks(range(LEGS), [LEG_NAMES[leg] for leg in _ROWS])
     ax.set_xlabel("feet on the ground over time (s)", fontsize=8, labelpad=1)
     ax.tick_params(labelsize=7)
 

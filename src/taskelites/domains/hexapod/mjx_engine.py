@@ -24,7 +24,8 @@ _SOLVER = 'iterations="10" ls_iterations="10"'
 
 
 @lru_cache(maxsize=8)
-def _model(damage: tuple[tuple[int, str], ...]) -> tuple[mujoco.MjModel, Any]:
+def _model(damage: tuple[tuple[int, str], ...], precision: Any) -> tuple[mujoco.MjModel, Any]:
+    """The model, for MuJoCo and for MJX, whose numbers have the precision that JAX has at the moment."""
     options = f"{mujoco_engine.OPTIONS} {_SOLVER}"
     text = mjcf(links(NOMINAL, damage), options, mujoco_engine.ACTUATOR, mujoco_engine.JOINT)
     model = mujoco.MjModel.from_xml_string(text)
@@ -33,18 +34,23 @@ def _model(damage: tuple[tuple[int, str], ...]) -> tuple[mujoco.MjModel, Any]:
         return model, mjx.put_model(model, impl="jax")
 
 
-def _invweight(model: Any, data: Any) -> Array:
-    """Of each body, how easily a force moves it and a torque turns it, `(bodies, 2)`, as `mj_setConst` defines it."""
+def _derived(model: Any, data: Any) -> dict[str, Array]:
+    """How easily bodies and joints are moved, which scales contacts and limits, as `mj_setConst` computes it."""
     data = mjx.crb(model, mjx.com_pos(model, mjx.kinematics(model, data)))
-    mass = mjx.full_m(model, data)
+    inverse = jnp.linalg.inv(mjx.full_m(model, data))
 
-    def of(body: Array) -> Array:
+    def of_body(body: Array) -> Array:
         along, about = mjx.jac(model, data, data.xipos[body], body)  # (nv, 3) each
         jacobian = jnp.concatenate([along, about], axis=1)
-        ease = jnp.sum(jacobian * jnp.linalg.solve(mass, jacobian), axis=0)
-        return ease.reshape(2, 3).mean(axis=1)
+        return jnp.sum(jacobian * (inverse @ jacobian), axis=0).reshape(2, 3).mean(axis=1)
 
-    return jax.vmap(of)(jnp.arange(1, model.nbody))
+    bodies = jax.vmap(of_body)(jnp.arange(1, model.nbody))
+    joints = jnp.diag(inverse)
+    base = jnp.repeat(joints[:6].reshape(2, 3).mean(axis=1), 3)  # it moves and turns in three directions alike
+    return {
+        "body_invweight0": jnp.concatenate([jnp.zeros((1, 2), bodies.dtype), bodies]),
+        "dof_invweight0": jnp.concatenate([base, joints[6:]]),
+    }
 
 
 def distance(gait: Array, lengths: Array, rules: Rules, damage: tuple[tuple[int, str], ...]) -> Array:
@@ -58,12 +64,11 @@ def distance(gait: Array, lengths: Array, rules: Rules, damage: tuple[tuple[int,
 
 
 def _distance(gait: Array, lengths: Array, rules: Rules, damage: tuple[tuple[int, str], ...]) -> Array:
-    original, model = _model(damage)
+    original, model = _model(damage, jnp.zeros(()).dtype)
     model = model.replace(**mujoco_engine.fields(original, lengths, damage, jnp))
     data = mjx.make_data(model)
     data = data.replace(qpos=data.qpos.at[2].set(spawn_height(lengths, damage, jnp)))
-    ease = _invweight(model, data)
-    model = model.replace(body_invweight0=jnp.concatenate([jnp.zeros((1, 2), ease.dtype), ease]))
+    model = model.replace(**_derived(model, data))
     joints, moved = mujoco_engine.powered_joints(damage)
     step = partial(mjx.step, model)
     data = lax.fori_loop(0, SETTLE, lambda _, now: step(now), data)

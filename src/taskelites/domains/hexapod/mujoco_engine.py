@@ -5,7 +5,7 @@ lengths. Rows do not see each other, so a walk has the same bits whatever else i
 number of threads.
 """
 
-import os
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +18,7 @@ import numpy as np
 from taskelites.domains.hexapod.body import NOMINAL, TORQUE, links, mjcf, spawn_height
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import RATE, STEPS, Motors, joint_angles
+from taskelites.evaluation.workers import cores
 
 # Newton to convergence, pyramids of friction (MJX knows these too and agrees), motors stiff enough to follow the
 # trajectory of the motor's law to 0.011 rad; docs/hexapod.md has what else was tried.
@@ -98,39 +99,52 @@ class MujocoEngine:
         self.model = mujoco.MjModel.from_xml_string(mjcf(links(NOMINAL, damage), OPTIONS, ACTUATOR, JOINT))
         # A state that went wrong is to be seen, not to be put back to its start.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        self.threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 0
+        self.threads = threads or cores()
         self._batch = mujoco.batch.Batch(self.model, _ROWS, self.threads)
         self._own = {name: self._batch.expand(name) for name in _FIELDS}
         self._joints, self._moved = powered_joints(damage)
         self._settled: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()  # rows are shared: callers from several Python threads take turns
 
     def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """How far each gait walks on its body, `(n,)` m; NaN where the simulation diverged."""
         found = np.empty(len(gaits))
         for first in range(0, len(gaits), _ROWS):
             rows = slice(first, first + _ROWS)
-            found[rows] = self._some(np.asarray(gaits[rows], float), np.asarray(lengths[rows], float))
+            with self._lock:
+                found[rows] = self._some(np.asarray(gaits[rows], float), np.asarray(lengths[rows], float))
         return found
 
     def walk(self, gait: np.ndarray, lengths: np.ndarray) -> Walk:
         """One walk with all that happened; its distance has the bits that `distances` gives."""
-        gaits, bodies = np.asarray(gait, float)[None], np.asarray(lengths, float)[None]
-        fine = self._begin(bodies)[0]
-        controls = self._controls(Motors(gaits), STEPS)
-        start = [self._batch.bind(name)[:1].copy() for name in ("qpos", "qvel")]
-        warned = self._warned([0])
-        found = self._batch.rollout(STEPS, controls, record=("qpos", "qvel"), ids=[0])
-        fine &= bool(self._warned([0]) == warned)
-        poses = np.concatenate([start[0], found["qpos"][0]])[:, :7]
-        broken = self.rules.broken(poses[1:], poses[0])
-        leapt = ~self.rules.plausible(poses[1:], poses[:-1])
-        last = min(int(_first(broken)), int(_first(leapt)), STEPS - 1) + 1
-        over = bool(_first(broken) < _first(leapt))
-        positions, speeds = (
-            np.concatenate([first, found[name][0, :last]]) for first, name in zip(start, ("qpos", "qvel"), strict=True)
-        )
-        distance = positions[-1, 0] - positions[0, 0] if over or (fine and not leapt.any()) else np.nan
-        return Walk(positions, speeds, controls[0, :last], float(distance), over)
+        with self._lock:
+            return self._one(np.asarray(gait, float)[None], np.asarray(lengths, float)[None])
+
+    def _one(self, gaits: np.ndarray, bodies: np.ndarray) -> Walk:
+        fine = bool(self._begin(bodies)[0])
+        motors = Motors(gaits)
+        record = {name: [self._batch.bind(name)[:1].copy()] for name in ("qpos", "qvel")}
+        controls, over = [], False
+        # As `_some` does it, so that both see the same trouble at the same time.
+        for _ in range(0, STEPS, _CHUNK):
+            if over or not fine:
+                break
+            controls.append(self._controls(motors, _CHUNK))
+            warned = self._warned([0])
+            found = self._batch.rollout(_CHUNK, controls[-1], record=tuple(record), ids=[0])
+            poses = np.concatenate([record["qpos"][-1][-1:], found["qpos"][0]])[:, :7]
+            broken = _first(self.rules.broken(poses[1:], record["qpos"][0][0, :7]))
+            leapt = _first(~self.rules.plausible(poses[1:], poses[:-1]))
+            last = min(int(broken), int(leapt), _CHUNK - 1) + 1
+            over = bool(broken < leapt)
+            fine = over or bool(leapt == _CHUNK and self._warned([0]) == warned)
+            controls[-1] = controls[-1][:, :last]
+            for name, parts in record.items():
+                parts.append(found[name][0, :last])
+        positions, speeds = (np.concatenate(parts) for parts in record.values())
+        distance = positions[-1, 0] - positions[0, 0] if fine else np.nan
+        told = np.concatenate([np.empty((0, len(self._joints))), *(part[0] for part in controls)])
+        return Walk(positions, speeds, told, float(distance), over)
 
     def _controls(self, motors: Motors, steps: int) -> np.ndarray:
         """What the motors are told in the next steps, `(n, steps, motors)`: angle, and speed fed forward."""

@@ -7,8 +7,6 @@ new.
 """
 
 import contextlib
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import pybullet
 from taskelites.domains.hexapod.body import FRICTION, GRAVITY, SPEED, TORQUE, links, spawn_height, urdf
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import DRAG, HOLD, RATE, STEPS, STIFFNESS, joint_angles, signals
+from taskelites.domains.hexapod.quiet import quiet
 
 _SETTLE_GAIN, _SETTLE_TORQUE = 0.1, 1.0
 
@@ -58,12 +57,13 @@ class PybulletEngine:
             period = joint_angles(signals(np.asarray(gait, float)))
             dt = 1 / RATE if self.same_gains else 1 / (RATE * self.finer)
             gains = {"positionGains": STIFFNESS * dt * dt, "velocityGains": DRAG * dt}
-            stuck = {leg for leg, kind in self.damage if kind == "stuck"}
-            moved = {number: column for number, column in joints.items() if column // 3 not in stuck}
+            for leg, kind in self.damage:
+                if kind == "stuck":
+                    period[:, 3 * leg : 3 * leg + 3] = 0.0
             before = start
             for now in range(STEPS):
                 if now % HOLD == 0:
-                    self._tell(client, robot, moved, period[now // HOLD % len(period)], gains)
+                    self._tell(client, robot, joints, period[now // HOLD % len(period)], gains)
                 for _ in range(self.finer):
                     step()
                 pose = _pose(client, robot)
@@ -127,26 +127,12 @@ def _connected() -> Iterator[Any]:
     """A simulator of our own, for one walk."""
     from pybullet_utils.bullet_client import BulletClient
 
-    with _quiet():
+    with quiet(1):  # it greets at every connection
         client = BulletClient(connection_mode=pybullet.DIRECT)
     try:
         yield client
     finally:
         client.disconnect()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what PyBullet prints at every connection, from C."""
-    sys.stdout.flush()
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
 
 
 @lru_cache(maxsize=8)
