@@ -424,8 +424,14 @@ LEG_KINDS = "damage of leg 2 must be one of 'dead', 'no-leg', 'no-tibia', 'stuck
         ({"threads": 0}, r"threads must be a whole number of at least 1, not 0"),
         ({"threads": 1.5}, r"threads must be a whole number of at least 1, not 1.5"),
         ({"threads": "all"}, r"threads must be a whole number of at least 1, not 'all'"),
-        ({"damage": [2]}, r"damage must be a dict of legs \(0 to 5\) and what is wrong with each, not \[2\]"),
-        ({"damage": "dead"}, r"damage must be a dict of legs \(0 to 5\) and what is wrong with each, not 'dead'"),
+        (
+            {"damage": [2]},
+            r"damage must be a dict of legs \(0 to 5\) and what is wrong with each, such as .2: .dead.., not \[2\]",
+        ),
+        (
+            {"damage": "dead"},
+            r"damage must be a dict of legs \(0 to 5\) and what is wrong with each, such as .2: .dead.., not 'dead'",
+        ),
         ({"damage": {6: "dead"}}, r"a leg in damage must be 0 to 5, not 6"),
         ({"damage": {-1: "dead"}}, r"a leg in damage must be a whole number of at least 0, not -1"),
         ({"damage": {"left": "dead"}}, r"a leg in damage must be a whole number of at least 0, not 'left'"),

@@ -496,7 +496,8 @@ def test_walks_of_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, ca
     assert run("watch", tmp_path / "other.npz", "--task", task, "--size", "64x48", "--fps", 2, "--out", film) == 0
     said = capsys.readouterr().out.splitlines()
     expected = f"  as filmed: {float(result.fitness[task])!r}, not the {float(other.fitness[task])!r} of the run"
-    assert said[-2] == f"{expected} (made with mujoco.mjx 3.17.0)"
+    assert said[-3] == f"{expected} (made with mujoco.mjx 3.17.0)"
+    assert said[-2].endswith("damage: leg 2 dead")
     assert len(read_gif(film)) > 1
 
 

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import operator
 import textwrap
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -197,11 +198,11 @@ def _film(
     for elite in elites:
         task = domain.tasks.pick(np.array([elite.task]))[0]
         film = domain.film(result.solutions[elite.task], task, width=pixels[0], height=pixels[1], fps=fps)
-        _tell(result, elite, getattr(film, "fitness", None))
+        _tell(result, elite, getattr(film, "fitness", None), getattr(film, "note", ""))
         films.append(film)
     titles = [elite.title(result) for elite in elites]
     if still:
-        pictures = [label(_middle(film), title) for film, title in zip(films, titles, strict=True)]
+        pictures = [label(_last(film), title) for film, title in zip(films, titles, strict=True)]
         write_picture(out, tile(pictures))
         return f"{pixels[0]} x {pixels[1]} pixels" + (" each" if len(elites) > 1 else "")
     labelled = [Labelled(film, title) for film, title in zip(films, titles, strict=True)]
@@ -214,11 +215,12 @@ def _film(
     return f"{number} frames, {number / options.fps:.3g} s"
 
 
-def _middle(film: Iterable[np.ndarray]) -> np.ndarray:
-    frames = list(film)
+def _last(film: Iterable[np.ndarray]) -> np.ndarray:
+    """Where it ends, which is what the fitness is about."""
+    frames = deque(film, maxlen=1)
     if not frames:
         raise ValueError("the film of this task has no frames")
-    return frames[len(frames) // 2]
+    return frames[0]
 
 
 def _draw(
@@ -236,12 +238,12 @@ def _draw(
         domain.draw(result.solutions[elite.task], domain.tasks.pick(np.array([elite.task]))[0], ax=ax)
         heading = elite.title(result).replace("\n", ", ")
         ax.set_title("\n".join(filter(None, [heading, ax.get_title()])), fontsize=9)
-        _tell(result, elite, None)
+        _tell(result, elite, None, "")
     write_whole(out, partial(figure.savefig, format="png"))
     return "a drawing"
 
 
-def _tell(result: Result, elite: Elite, again: float | None) -> None:
+def _tell(result: Result, elite: Elite, again: float | None, note: str) -> None:
     """Which task it is, how well it is solved, and what came out this time."""
     fitness = float(result.fitness[elite.task])
     at = f"found by evaluation {result.last_improved[elite.task]:,}"
@@ -257,6 +259,8 @@ def _tell(result: Result, elite: Elite, again: float | None) -> None:
         with_what = f" (made with {simulator})" if simulator else ""
         same = "the same as in the run" if again == fitness else f"not the {fitness!r} of the run{with_what}"
         print(f"  as filmed: {float(again)!r}, {same}", flush=True)
+    if note:
+        print(f"  {note}", flush=True)
 
 
 def _nearby(path: Path) -> Path:

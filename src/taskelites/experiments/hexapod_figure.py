@@ -99,7 +99,7 @@ def draw_single(now: Measured, ax: Any) -> None:
     runs = now.single.results[CMA]
     points, values = now.single.curves(CMA)
     for run in values:
-        ax.plot(points, run, color=_colour(2), linewidth=0.8, alpha=0.7)
+        ax.plot(points, run, color=_colour(2), linewidth=0.8, alpha=0.7, marker="o" if len(run) == 1 else "")
     ax.plot(points, np.median(values, axis=0), color="black", linewidth=2.5, label=f"median of {len(runs)}")
     ax.axhline(now.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
     ax.axhline(PAPER_MEAN, color=_colour(7), linestyle=":", label="the same in the paper, 0.7 m")

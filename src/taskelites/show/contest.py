@@ -64,7 +64,8 @@ def curves(
         evaluations, values = comparison.curves(label)
         low, middle, high = np.quantile(transform(values), [0.25, 0.5, 0.75], axis=0)
         colour, line = colour_of(i) if colours is None else (colours[i], "-")
-        lines += ax.plot(evaluations, middle, color=colour, linestyle=line)
+        # A curve of one point would not be seen.
+        lines += ax.plot(evaluations, middle, color=colour, linestyle=line, marker="o" if len(middle) == 1 else "")
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel="evaluations", ylabel=name)
     if any(np.isfinite(line.get_ydata()).any() for line in lines):  # nothing has no place on a logarithmic axis

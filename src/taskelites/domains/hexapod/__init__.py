@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA, as_damage
+from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA, as_damage, check_lengths
 from taskelites.domains.hexapod.drawing import HexapodDrawing
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM
@@ -139,13 +139,7 @@ def _own_tasks(tasks: Any) -> Tasks:
     # Objects would reach the simulators in place of the lengths.
     if not isinstance(given, Tasks) or given.objects is not None or lengths is None or lengths.shape[1] != len(NAMES):
         raise ValueError("tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m")
-    wrong = np.argwhere((lengths < LOWER - 1e-7) | (lengths > UPPER + 1e-7))
-    if len(wrong):
-        row, column = wrong[0]
-        raise ValueError(
-            f"tasks of the hexapod must have tibias in {list(TIBIA)} and femurs in {list(FEMUR)} m, but "
-            f"{NAMES[column]} of task {row} is {lengths[row, column]:g}"
-        )
+    check_lengths(lengths, "tasks of the hexapod")
     return Tasks(descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
 
 

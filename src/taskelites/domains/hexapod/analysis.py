@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.domains.hexapod.body import LEGS
+from taskelites.domains.hexapod.body import LEGS, NAMES, check_lengths
 from taskelites.domains.hexapod.episode import Rules
-from taskelites.domains.hexapod.gait import RATE
+from taskelites.domains.hexapod.gait import DIM, RATE
+from taskelites.errors import finite_array
 
 if TYPE_CHECKING:
     from taskelites.domains.hexapod.mujoco_engine import MujocoEngine, Walk
@@ -30,6 +31,7 @@ class Analysis:
         penetration: how deep anything is in the ground, m, `(steps,)`; 0 if nothing is.
         speed: of the base, m/s, `(steps,)`.
         power: that the motors put in, W, `(steps,)`; what they take while they brake is not counted back.
+        reason: why it ended before its time, in words; empty if it did not.
     """
 
     walk: "Walk"
@@ -38,6 +40,7 @@ class Analysis:
     penetration: np.ndarray
     speed: np.ndarray
     power: np.ndarray
+    reason: str = ""
 
     @property
     def distance(self) -> float:
@@ -85,7 +88,16 @@ def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
         >>> found.forces.shape, bool(found.touching.any(axis=1).mean() > 0.5)
         ((720, 6), True)
     """
-    walk = engine.walk(np.asarray(gait, float), np.asarray(lengths, float))
+    gait = finite_array("gait", gait, shape="(36,)", ndim=1)
+    if gait.shape != (DIM,) or gait.min() < 0 or gait.max() > 1:
+        raise ValueError(
+            f"a gait must be {DIM} numbers in [0, 1], not {gait.shape} in [{gait.min():g}, {gait.max():g}]"
+        )
+    lengths = finite_array("lengths", lengths, shape="(12,): the task itself, not its number", ndim=1)
+    if lengths.shape != (len(NAMES),):
+        raise ValueError(f"a body must be {len(NAMES)} lengths, six tibias, then six femurs, not {lengths.shape}")
+    check_lengths(lengths[None], "a body")
+    walk = engine.walk(gait, lengths)
     model = body_model(engine, lengths)
     forces, base_touches, penetration = contacts(model, walk)
     return Analysis(
@@ -95,6 +107,7 @@ def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
         penetration=penetration,
         speed=np.linalg.norm(walk.speeds[1:, :3], axis=1),
         power=_power(model, walk),
+        reason=engine.rules.reason(walk.positions[-1, :7], walk.positions[0, :7]) if walk.ended else "",
     )
 
 

@@ -93,7 +93,9 @@ def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
     if damage is None:
         return ()
     if not isinstance(damage, Mapping):
-        raise TypeError(f"damage must be a dict of legs (0 to 5) and what is wrong with each, not {damage!r}")
+        raise TypeError(
+            f"damage must be a dict of legs (0 to 5) and what is wrong with each, such as {{2: 'dead'}}, not {damage!r}"
+        )
     found = {}
     for leg, kind in damage.items():
         number = whole_number("a leg in damage", leg, least=0)
@@ -101,6 +103,18 @@ def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
             raise ValueError(f"a leg in damage must be 0 to {LEGS - 1}, not {leg!r}")
         found[number] = one_of(f"damage of leg {number}", kind, DAMAGES)
     return tuple(sorted(found.items()))
+
+
+def check_lengths(lengths: np.ndarray, what: str) -> None:
+    """Raise if lengths `(n, 12)` are outside of the ranges, which nobody has looked at."""
+    low, high = (np.repeat([TIBIA[end], FEMUR[end]], LEGS) for end in (0, 1))
+    wrong = np.argwhere(~((lengths >= low - 1e-7) & (lengths <= high + 1e-7)))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            f"{what} must have tibias in {list(TIBIA)} and femurs in {list(FEMUR)} m, but {NAMES[column]} of "
+            f"task {row} is {lengths[row, column]:g}"
+        )
 
 
 def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> list[Link]:

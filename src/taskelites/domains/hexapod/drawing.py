@@ -57,7 +57,7 @@ class HexapodDrawing:
         above, below = ax.inset_axes((0.15, 0.44, 0.84, 0.56)), ax.inset_axes((0.15, 0.08, 0.84, 0.26))
         _draw_way(above, found.walk, body_model(engine, task))
         _draw_contacts(below, found)
-        why = ", when it broke a rule" if found.walk.ended else ""
+        why = f", when {found.reason}" if found.reason else ""
         ax.set_title(f"{found.distance:.3f} m in {found.seconds:.2f} s{why}", fontsize=9)
         return ax
 

@@ -41,6 +41,24 @@ class Rules:
         over = (abs(roll) > LEAN) | (abs(pitch) > LEAN) | (abs(pose[..., 1] - start[..., 1]) > CORRIDOR)
         return over | (abs(yaw) > LEAN) if self.yaw else over
 
+    def reason(self, pose: Any, start: Any) -> str:
+        """Which rule one pose breaks, in words; empty if none.
+
+        Example:
+            >>> upright = np.array([0.0, 0.0, 0.15, 1.0, 0.0, 0.0, 0.0])
+            >>> Rules().reason(upright - np.array([0.0, 0.6, 0.0, 0.0, 0.0, 0.0, 0.0]), upright)
+            'it left its corridor'
+        """
+        roll, pitch, yaw = (abs(float(angle)) > LEAN for angle in euler(np.asarray(pose)[3:]))
+        aside = abs(pose[1] - start[1]) > CORRIDOR
+        broken = {
+            "it leaned to the side": roll,
+            "it leaned forward or back": pitch,
+            "it left its corridor": aside,
+            "it turned": self.yaw and yaw,
+        }
+        return " and ".join(words for words, so in broken.items() if so)
+
     def plausible(self, pose: Any, before: Any, xp: Any = np) -> Any:
         """Whether a base can have come from the pose of one step before, `(...)`; NaN has not.
 

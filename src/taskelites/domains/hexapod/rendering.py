@@ -110,6 +110,13 @@ class Film:
         """How far the robot walks in the film."""
         return self.analysis.distance
 
+    @property
+    def note(self) -> str:
+        """What a person should know besides: why the walk ended early, what is broken."""
+        ended = f"ended after {self.analysis.seconds:.2f} s: {self.analysis.reason}" if self.analysis.reason else ""
+        broken = ", ".join(f"leg {leg} {kind}" for leg, kind in self.damage)
+        return "; ".join(filter(None, [ended, f"damage: {broken}" if broken else ""]))
+
     @cached_property
     def moments(self) -> np.ndarray:
         """The step of the walk that each frame shows; the last is where the walk ends."""
