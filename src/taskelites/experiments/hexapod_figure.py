@@ -104,6 +104,7 @@ def draw_single(now: Measured, ax: Any) -> None:
     ax.axhline(now.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
     ax.axhline(PAPER_MEAN, color=_colour(7), linestyle=":", label="the same in the paper, 0.7 m")
     low, high = min(float(values.min()), now.level, PAPER_MEAN), max(float(values.max()), now.level, PAPER_MEAN)
+    ax.locator_params(axis="x", nbins=5)  # numbers of six digits need room
     ax.set(xlabel="evaluations", ylabel="fitness, m", ylim=(low - 0.05 * (high - low), high + 0.3 * (high - low)))
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small", loc="upper left")
