@@ -84,6 +84,8 @@ def part_fidelity(quick: bool) -> None:
         "PyBullet": {},
         "step / 4, the same motors": {"finer": 4},
         "step / 4, the same gains": {"finer": 4, "same_gains": True},
+        "from 0.15 m, as in the paper's code": {"height": 0.15},
+        "from 0.15 m, step / 4, the same gains": {"height": 0.15, "finer": 4, "same_gains": True},
     }
 
     def ranks(first: Any, second: Any) -> float:
@@ -103,6 +105,10 @@ def part_fidelity(quick: bool) -> None:
             print(f"{title}: ended MuJoCo {ended:.1%}, PyBullet {np.mean(steps < STEPS):.1%}")
             print(f"{title}: ranks against PyBullet: MuJoCo {ranks(ours, its):.3f}", end="")
             print("".join(f"; PyBullet, {name}, {ranks(other, its):.3f}" for name, (other, _) in found.items()))
+            if not yaw:
+                first, second = (found[name][0] for name in list(variants)[3:])
+                print(f"{title}: both from 0.15 m: step against step / 4 {ranks(first, second):.3f}", end="")
+                print(f"; MuJoCo, from above the ground, against that of 0.15 m {ranks(ours, first):.3f}")
     for name, gait in (("reference", REFERENCE), ("forward", FORWARD)):
         ours = MujocoEngine(Rules()).walk(gait, NOMINAL).distance
         its, _ = in_bullet(gait, NOMINAL, {"rules": Rules()})

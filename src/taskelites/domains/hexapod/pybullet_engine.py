@@ -35,12 +35,14 @@ class PybulletEngine:
         finer: divides the time step, to see how much the results depend on it.
         same_gains: with a finer step, keep the numbers that PyBullet's motors are given; they mean other, faster motors
             then. By default they are scaled so that the motors stay the same.
+        height: where the base starts, m; the paper's code has 0.15 for all, by default it is as `spawn_height` says.
     """
 
     rules: Rules
     damage: tuple[tuple[int, str], ...] = ()
     finer: int = 1
     same_gains: bool = False
+    height: float | None = None
 
     def distance(self, gait: np.ndarray, lengths: np.ndarray) -> float:
         """How far a gait walks on a body, m; NaN if the simulation diverged."""
@@ -84,7 +86,8 @@ class PybulletEngine:
         with tempfile.TemporaryDirectory() as folder:
             model = Path(folder) / "hexapod.urdf"
             model.write_text(urdf(parts))
-            robot = client.loadURDF(str(model), [0, 0, float(spawn_height(lengths, self.damage))])
+            height = float(spawn_height(lengths, self.damage)) if self.height is None else self.height
+            robot = client.loadURDF(str(model), [0, 0, height])
         powered = {part.name: part.powered for part in parts}
         joints = {}
         for number in range(-1, client.getNumJoints(robot)):
