@@ -50,7 +50,7 @@ def reproduce_hexapod(
 ) -> Path:
     """Run section 5 of the paper and write its figures and a page on its claims.
 
-    At the paper's sizes it takes days on a few processors. It may be interrupted at any time: the same again, into the
+    At the paper's sizes it takes about a week on two processors. It may be interrupted at any time: the same again, into the
     same folder, goes on.
 
     Args:
