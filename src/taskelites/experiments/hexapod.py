@@ -50,8 +50,8 @@ def reproduce_hexapod(
 ) -> Path:
     """Run section 5 of the paper and write its figures and a page on its claims.
 
-    At the paper's sizes it takes about a week on two processors. It may be interrupted at any time: the same again, into
-    the same folder, goes on.
+    At the paper's sizes it takes about a week on two processors. It may be interrupted at any time: the same again,
+    into the same folder, goes on.
 
     Args:
         out: a folder. If it holds runs of this experiment already, they are not made again.
