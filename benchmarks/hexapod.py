@@ -25,9 +25,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import taskelites as te
-from taskelites.domains.hexapod import LOWER, UPPER, Walked
+from taskelites.domains.hexapod import Walked
 from taskelites.domains.hexapod.analysis import analyse
-from taskelites.domains.hexapod.body import GRAVITY, NOMINAL, as_damage
+from taskelites.domains.hexapod.body import GRAVITY, LOWER, NOMINAL, UPPER, as_damage
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, STEPS
 from taskelites.domains.hexapod.mujoco_engine import MujocoEngine

@@ -13,7 +13,7 @@ from test_comparison import result
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.domains.hexapod import LOWER, UPPER
+from taskelites.domains.hexapod.body import LOWER, UPPER
 from taskelites.experiments import comparison, hexapod, transfer
 from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, FOUR, Measured
 from taskelites.experiments.hexapod_map import asymmetry, body_table, gene_table, leg_shifts, shortest_half

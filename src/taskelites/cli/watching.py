@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from taskelites.cli.running import as_it_was, problem_of
-from taskelites.cli.typed import pair, split
+from taskelites.cli.typed import split
 from taskelites.domains import DOMAINS
 from taskelites.domains import domain as make_domain
 from taskelites.problem import Domain
@@ -172,16 +172,14 @@ def _one_of_ours(result: Result, run: str) -> Domain:
             "`taskelites run` is beside it; only its own program can show it"
         )
     accepted = inspect.signature(DOMAINS[name]).parameters
-    given = {key: _as_given(key, value) for key, value in options.items() if key in accepted}
+    given = {key: _as_given(value) for key, value in options.items() if key in accepted}
     if "dim" in accepted:
         given["dim"] = result.solutions.shape[1]
     return make_domain(name, **(given | {"tasks": result.tasks} | _SHOWN_WITH.get(name, {})))
 
 
-def _as_given(key: str, value: Any) -> Any:
-    """An option, from how settings keep it: keys of dicts as text, and what was typed as its text."""
-    if isinstance(value, str):
-        return pair(f"{key}={value}")[1]
+def _as_given(value: Any) -> Any:
+    """An option, from how settings keep it: keys of dicts as text."""
     if isinstance(value, dict):
         return {int(inner) if inner.isdecimal() else inner: entry for inner, entry in value.items()}
     return value

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.domains.hexapod.body import FEMUR, LEGS, NAMES, TIBIA, as_damage, check_lengths
+from taskelites.domains.hexapod.body import LOWER, NAMES, UPPER, as_damage, check_lengths
 from taskelites.domains.hexapod.drawing import HexapodDrawing
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM
@@ -35,8 +35,6 @@ ENGINES = {
     "mjx": ("jax", "mujoco.mjx", "mjx", ("mujoco-mjx", "mujoco")),
     "pybullet": ("each", "pybullet", "pybullet", ("pybullet",)),
 }
-LOWER = np.repeat([TIBIA[0], FEMUR[0]], LEGS)
-UPPER = np.repeat([TIBIA[1], FEMUR[1]], LEGS)
 
 
 def make(

@@ -17,6 +17,7 @@ from taskelites.errors import one_of, whole_number
 LEGS = 6
 LEG_NAMES = ("rear left", "middle left", "front left", "front right", "middle right", "rear right")
 TIBIA, FEMUR = (0.10, 0.18), (0.045, 0.125)  # the ranges of the lengths, m
+LOWER, UPPER = (np.repeat([TIBIA[end], FEMUR[end]], LEGS) for end in (0, 1))
 NOMINAL = np.array([0.14] * LEGS + [0.085] * LEGS)
 NAMES = tuple(f"{segment}_{leg}" for segment in ("tibia", "femur") for leg in range(LEGS))
 
@@ -107,8 +108,7 @@ def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
 
 def check_lengths(lengths: np.ndarray, what: str) -> None:
     """Raise if lengths `(n, 12)` are outside of the ranges, which nobody has looked at."""
-    low, high = (np.repeat([TIBIA[end], FEMUR[end]], LEGS) for end in (0, 1))
-    wrong = np.argwhere(~((lengths >= low - 1e-7) & (lengths <= high + 1e-7)))
+    wrong = np.argwhere(~((lengths >= LOWER - 1e-7) & (lengths <= UPPER + 1e-7)))
     if len(wrong):
         row, column = wrong[0]
         raise ValueError(
