@@ -12,7 +12,7 @@ import taskelites
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
     "errors", "pytree", "storage", "draws",
-    "tasks", "problem", "archive", "variation", "selection", "bandit", "metrics",
+    "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "metrics",
     "algorithms", "evaluation", "result", "runs", "callbacks", "search", "domains", "experiments", "show",
     "__init__", "cli", "__main__",
 ]  # fmt: skip

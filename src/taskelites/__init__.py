@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from taskelites.result import Result, load
     from taskelites.runs import failures
     from taskelites.search import Optimizer, Target, solve
+    from taskelites.sketch import Sketch, Stroke
     from taskelites.tasks import Box, Tasks
     from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
 
@@ -47,6 +48,8 @@ __all__ = [
     "RayExecutor",
     "Result",
     "RunInUseError",
+    "Sketch",
+    "Stroke",
     "Target",
     "TaskWarning",
     "Tasks",
@@ -71,6 +74,7 @@ _ROOMS = {
     "problem": ("Domain", "Problem"),
     "result": ("Result", "load"),
     "runs": ("failures",),
+    "sketch": ("Sketch", "Stroke"),
     "search": ("Optimizer", "Target", "solve"),
     "tasks": ("Box", "Tasks"),
     "variation": ("SBX", "Gaussian", "IsoLine", "Polynomial"),

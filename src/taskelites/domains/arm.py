@@ -18,6 +18,7 @@ from jax import Array, lax
 
 from taskelites.errors import finite_array, whole_number
 from taskelites.problem import Domain
+from taskelites.sketch import Sketch, Stroke
 from taskelites.tasks import Tasks, as_tasks, cvt, read
 
 NAMES = ("alpha_max", "length")
@@ -75,7 +76,7 @@ def _own_tasks(tasks: Any) -> Tasks:
 
 
 def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
-    """Where the joints and the tip are, `(dim + 1, 2)`, the base at (0, 0).
+    """Where the joints and the tip are, `(dim + 1, 2)`, the base at (0, 0); `(dim + 1, 2, n)` of n at once, by columns.
 
     Example:
         >>> import jax.numpy as jnp
@@ -84,9 +85,9 @@ def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
         [0.5, 0.0]
     """
     dim = solution.shape[0]
-    heading = xp.cumsum((solution - 0.5) * task[0] * (2 * np.pi / dim))
+    heading = xp.cumsum((solution - 0.5) * task[0] * (2 * np.pi / dim), axis=0)
     links = xp.stack([xp.cos(heading), xp.sin(heading)], axis=1) * (task[1] / dim)
-    return xp.concatenate([xp.zeros((1, 2), links.dtype), xp.cumsum(links, axis=0)])
+    return xp.concatenate([xp.zeros_like(links[:1]), xp.cumsum(links, axis=0)])
 
 
 @dataclass(frozen=True)
@@ -123,21 +124,38 @@ class ArmDrawing:
         """Draw one solution of one task; returns the axes."""
         import matplotlib.pyplot as plt
 
-        points = joints(np.asarray(solution), np.asarray(task), xp=np)
         if ax is None:
             ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
-        ax.plot(*points.T, "-o", color="#2a6f97", linewidth=2.5, markersize=4, label="arm")
-        ax.plot(0, 0, "s", color="black", markersize=8, label="base")
-        ax.plot(*points[-1], "o", color="#2a6f97", markersize=8)
-        ax.plot(*self.target, "*", color="#d1495b", markersize=14, label="target")
-        around = np.concatenate([points, [self.target]])
-        low, high = around.min(axis=0).min() - 0.1, around.max() + 0.1
-        ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="x (m)", ylabel="y (m)")
-        distance = np.hypot(*(points[-1] - self.target))
-        title = f"{NAMES[0]} {task[0]:.3f}, {NAMES[1]} {task[1]:.3f}\n{distance:.4f} m from the target"
-        ax.set_title(title, fontsize=9)
-        ax.legend(loc="lower right", fontsize=8)
-        return ax
+        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
+
+    def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
+        """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
+
+        Example:
+            >>> import numpy as np
+            >>> ArmDrawing(target=(1.0, 1.0)).many(np.full((1, 4), 0.5), np.array([[1.0, 0.5]])).strokes[0].points[
+            ...     0, -1
+            ... ].tolist()
+            [0.5, 0.0]
+        """
+        points = np.moveaxis(joints(solutions.T, tasks.T, xp=np), 2, 0)
+        tips, target = points[:, -1:], np.array([self.target])
+        colour = "#2a6f97"
+        strokes = [
+            Stroke(points=points, colour=colour, width=2.5, marker="o", size=4, label="arm"),
+            Stroke(points=np.zeros((1, 2)), colour="black", width=0, marker="s", size=8, label="base"),
+            Stroke(points=tips, colour=colour, width=0, marker="o", size=8),
+            Stroke(points=target, colour="#d1495b", width=0, marker="*", size=14, label="target"),
+        ]
+        low = np.minimum(points.min(axis=(1, 2)), target.min()) - 0.1
+        high = np.maximum(points.max(axis=(1, 2)), target.max()) + 0.1
+        distances = np.hypot(*(tips[:, 0] - target).T)
+        titles = [
+            f"{NAMES[0]} {reach:.3f}, {NAMES[1]} {length:.3f}\n{distance:.4f} m from the target"
+            for (reach, length), distance in zip(tasks.tolist(), distances.tolist(), strict=True)
+        ]
+        limits = np.stack([low, high, low, high], axis=1)
+        return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("x (m)", "y (m)"))
 
 
 def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:

@@ -1,0 +1,104 @@
+"""A drawing of many solutions at once, as arrays: what a report shows of thousands of tasks without drawing each.
+
+A domain's `draw(solution, task, ax=None)` takes a millisecond or more of matplotlib a picture. One that also has a
+method `many(solutions, tasks) -> Sketch` states the lines of all of them together; `Sketch.onto` draws a single one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MARKERS = ("", "o", "s", "*")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stroke:
+    """One line, or row of markers, in each of n pictures.
+
+    Args:
+        points: `(n, m, 2)`, in the units of the axes; `(m, 2)` where it is the same in all of them.
+        colour: as matplotlib names it.
+        width: of the line, in points of print; 0 draws none.
+        marker: "", "o", "s" or "*".
+        size: of the markers, in points of print.
+        label: for the legend; "" leaves it out.
+
+    Example:
+        >>> import numpy as np
+        >>> Stroke(points=np.zeros((2, 3, 2)), colour="black", marker="o").points.shape
+        (2, 3, 2)
+    """
+
+    points: np.ndarray
+    colour: str
+    width: float = 1.5
+    marker: str = ""
+    size: float = 6.0
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.points)
+        if len(shape) not in (2, 3) or shape[-1] != 2:
+            raise ValueError(f"points must have shape (n, m, 2), or (m, 2) for the same in all, not {shape}")
+        if self.marker not in MARKERS:
+            raise ValueError(f"marker must be one of {MARKERS}, not {self.marker!r}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sketch:
+    """n pictures that differ in their numbers only.
+
+    Args:
+        strokes: from the lowest to the uppermost.
+        limits: `(n, 4)`, of the axes: left, right, bottom, top.
+        titles: one a picture.
+        labels: of the two axes.
+        equal: whether a unit is as long in both directions.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import matplotlib.pyplot as plt, numpy as np
+        >>> line = Stroke(points=np.array([[[0, 0], [1, 1]], [[0, 1], [1, 0]]]), colour="black")
+        >>> sketch = Sketch(strokes=[line], limits=np.tile([0, 1, 0, 1], (2, 1)), titles=["up", "down"])
+        >>> ax = sketch.onto(plt.figure().add_subplot(), 1)
+        >>> ax.lines[0].get_ydata().tolist(), ax.get_title()
+        ([1, 0], 'down')
+    """
+
+    strokes: Sequence[Stroke]
+    limits: np.ndarray
+    titles: Sequence[str]
+    labels: tuple[str, str] = ("", "")
+    equal: bool = True
+
+    def __post_init__(self) -> None:
+        number = len(self.titles)
+        if np.shape(self.limits) != (number, 4):
+            raise ValueError(f"limits must have shape ({number}, 4), one row a title, not {np.shape(self.limits)}")
+        for i, stroke in enumerate(self.strokes):
+            if np.ndim(stroke.points) == 3 and len(stroke.points) != number:
+                raise ValueError(f"strokes[{i}] must be of {number} pictures, one a title, not of {len(stroke.points)}")
+
+    def onto(self, ax: Any, number: int = 0) -> Any:
+        """Draw one of the pictures on matplotlib axes, which are returned."""
+        for stroke in self.strokes:
+            points = stroke.points if stroke.points.ndim == 2 else stroke.points[number]
+            ax.plot(
+                *points.T,
+                color=stroke.colour,
+                linestyle="-" if stroke.width else "none",
+                linewidth=stroke.width,
+                marker=stroke.marker,
+                markersize=stroke.size,
+                label=stroke.label or None,
+            )
+        left, right, bottom, top = self.limits[number]
+        ax.set(xlim=(left, right), ylim=(bottom, top), xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set_aspect("equal" if self.equal else "auto")
+        ax.set_title(self.titles[number], fontsize=9)
+        if any(stroke.label for stroke in self.strokes):
+            ax.legend(loc="lower right", fontsize=8)
+        return ax
