@@ -12,11 +12,13 @@ from typing import Any
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
+from taskelites.cli.reporting import add_no_report, drawing_time, report
 from taskelites.cli.running import add_manner, replay, resume, run, seconds
 from taskelites.cli.typed import number
 from taskelites.cli.watching import size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
+from taskelites.show.report import DRAWING_TIME
 
 _DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
 _EPILOG = """\
@@ -26,6 +28,7 @@ examples:
   taskelites run mymodule:mydomain --replicates 5 --out results
   taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out days
   taskelites resume days --evaluations 2e6
+  taskelites report days
   taskelites watch days --task best,median,worst --out walks.mp4
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites reproduce arm --replicates 5 --evaluations 2e5
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands, shared)
     _add_resume(commands, shared)
     _add_replay(commands, shared)
+    _add_report(commands, shared)
     _add_watch(commands, shared)
     _add_compare(commands, shared)
     _add_reproduce(commands, shared)
@@ -126,6 +130,7 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--replicates", type=number, metavar="N", help="independent runs, of seed, seed + 1, ...")
     parser.add_argument("--out", metavar="FOLDER", help="a new folder for the run; by default one below runs/")
     _add_keeping(parser)
+    add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_manner(parser)
 
@@ -148,6 +153,7 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN_FOLDER", help="what `taskelites run` named as saved")
     parser.add_argument("--evaluations", type=number, metavar="N", help="raise the budget to this")
     _add_keeping(parser)
+    add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_manner(parser)
 
@@ -164,6 +170,27 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", type=number, help="of the failure")
     parser.add_argument("--timeout", type=seconds, metavar="TIME", help="kill it after so long (default: the run's)")
     parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
+
+
+def _add_report(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "report",
+        parents=[shared],
+        help="one HTML file to look at",
+        description="Write a page on a run, on its replicates or on a comparison, that opens offline in any browser: "
+        "the map, the solution of each task that is clicked on, curves, distribution, settings.",
+    )
+    parser.set_defaults(command=report)
+    parser.add_argument("run", metavar="RUN", help="a run folder, that of a comparison, or a saved result.npz")
+    parser.add_argument("--out", metavar="FILE", help="an .html file (default: report.html in the folder)")
+    parser.add_argument(
+        "--draw",
+        type=drawing_time,
+        default=DRAWING_TIME,
+        metavar="all|none|TIME",
+        help=f"how long the domain may draw solutions, the others get bars (default: {DRAWING_TIME:g}s)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def _add_watch(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -220,6 +247,7 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add", action="store_true", help="put these algorithms into the comparison that --out holds, on its terms"
     )
+    add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_manner(parser, modes=False)
 

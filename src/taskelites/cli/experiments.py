@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from taskelites.cli.reporting import report_comparison
 from taskelites.cli.running import manner_of
 from taskelites.cli.typed import (
     algorithm_maker,
@@ -65,7 +66,8 @@ def compare(options: argparse.Namespace) -> int:
             **manner,
         )
     print(found.summary(shutil.get_terminal_size((120, 24)).columns))
-    print(f"\nsaved in {folder}: figure, tables, tests, runs")
+    print(f"\nsaved in {folder}: figure, tables, tests, runs", end="", flush=True)
+    print(report_comparison(found, folder, options))
     return 0
 
 

@@ -75,6 +75,8 @@ def seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Run a domain, from its beginning or from where it stopped."""
+    from taskelites.cli.reporting import report_at_end
+
     algorithm, domain = problem_of(options)
     runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
     evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
@@ -112,7 +114,9 @@ def run(options: argparse.Namespace) -> int:
     finally:
         with contextlib.suppress(OSError):  # a folder that something was written to stays
             folder.rmdir()
-    print(_closing(results, time.monotonic() - begin, folder, resumed=resumed))
+    took = time.monotonic() - begin
+    print(_closing(results, took, folder, resumed=resumed), end="", flush=True)
+    print(report_at_end(results, folder, domain, options))
     return 0
 
 
@@ -152,6 +156,7 @@ def resume(options: argparse.Namespace) -> int:
         elif options.workers is not None:
             before.ray = None
         before.quiet = options.quiet
+        before.no_report = options.no_report or before.no_report
         return run(before)
 
 

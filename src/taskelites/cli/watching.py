@@ -1,13 +1,11 @@
 """`taskelites watch`."""
 
 import argparse
-import contextlib
-import inspect
 import itertools
 import operator
 import textwrap
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,13 +14,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from taskelites.cli.running import as_it_was, problem_of
+from taskelites.cli.finding import domain_of, nearby
 from taskelites.cli.typed import split
-from taskelites.domains import DOMAINS
-from taskelites.domains import domain as make_domain
 from taskelites.problem import Domain
 from taskelites.result import Result, load
-from taskelites.runs import read_plan
 from taskelites.show.film import (
     PICTURES,
     Labelled,
@@ -39,8 +34,6 @@ from taskelites.storage import file_name, write_whole
 _SIZE, _SIZE_OF_SEVERAL = (640, 480), (400, 300)
 _MOST_PIXELS = 4096
 _MOST_AT_ONCE = 25
-# With what a domain is made to be shown, whatever the run was made with: that machine may have had other simulators.
-_SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
 # A still is the frame in the middle of so many a second.
 _STILL_FPS = 2.0
 
@@ -84,7 +77,7 @@ def watch(options: argparse.Namespace) -> int:
         raise ValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
     out = None if options.out is None else Path(options.out).absolute()
     check_film(out or folder / f"film{film_suffix()}", options.fps, pictures=True)
-    with _domain(options, folder, result) as domain:
+    with domain_of(options, folder, result) as domain:
         filmed = getattr(domain, "film", None) is not None
         if not filmed and getattr(domain, "draw", None) is None:
             raise ValueError(f"{domain.name} can't be shown: it has neither film nor draw (see te.Domain)")
@@ -95,7 +88,7 @@ def watch(options: argparse.Namespace) -> int:
         pixels = options.size or (_SIZE if len(elites) == 1 else _SIZE_OF_SEVERAL)
         show = _film if filmed else _draw
         written = show(domain, result, elites, out, pixels, options)
-    print(f"{'saved':<12} {_nearby(out)} ({written})")
+    print(f"{'saved':<12} {nearby(out)} ({written})")
     return 0
 
 
@@ -142,47 +135,6 @@ def _task_number(word: str, result: Result) -> int:
     if not result.solved[task]:
         raise ValueError(f"task {task} has no solution in this run, so there is nothing to watch")
     return task
-
-
-@contextlib.contextmanager
-def _domain(options: argparse.Namespace, folder: Path, result: Result) -> Iterator[Domain]:
-    """The domain of a run: by the command that began it, or by its settings if it is one of ours."""
-    with contextlib.ExitStack() as stack:
-        place = next((place for place in (folder, folder.parent) if read_plan(place) is not None), None)
-        origin = None if place is None else (read_plan(place) or {}).get("origin")
-        command = origin.get("command") if isinstance(origin, dict) else None
-        if isinstance(command, list) and command[:1] == ["run"]:
-            options.run = str(place)
-            before = stack.enter_context(as_it_was(options))
-            before.set = before.set + [f"{key}={value}" for key, value in _SHOWN_WITH.get(before.domain, {}).items()]
-            domain = problem_of(before)[1]
-        else:
-            domain = _one_of_ours(result, options.run)
-        if len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
-            raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
-        yield domain
-
-
-def _one_of_ours(result: Result, run: str) -> Domain:
-    """The domain that the settings of a result name, made with the options they hold."""
-    name, options = result.settings.get("problem"), result.settings.get("options")
-    if name not in DOMAINS or not isinstance(options, dict):
-        raise ValueError(
-            f"the result in {run!r} is of {name!r}, which is no domain that ships with taskelites, and no command "
-            "`taskelites run` is beside it; only its own program can show it"
-        )
-    accepted = inspect.signature(DOMAINS[name]).parameters
-    given = {key: _as_given(value) for key, value in options.items() if key in accepted}
-    if "dim" in accepted:
-        given["dim"] = result.solutions.shape[1]
-    return make_domain(name, **(given | {"tasks": result.tasks} | _SHOWN_WITH.get(name, {})))
-
-
-def _as_given(value: Any) -> Any:
-    """An option, from how settings keep it: keys of dicts as text."""
-    if isinstance(value, dict):
-        return {int(inner) if inner.isdecimal() else inner: entry for inner, entry in value.items()}
-    return value
 
 
 def _film(
@@ -259,13 +211,6 @@ def _tell(result: Result, elite: Elite, again: float | None, note: str) -> None:
         print(f"  as filmed: {float(again)!r}, {same}", flush=True)
     if note:
         print(f"  {note}", flush=True)
-
-
-def _nearby(path: Path) -> Path:
-    """The path, from here if it is below."""
-    with contextlib.suppress(ValueError):
-        return path.relative_to(Path.cwd())
-    return path
 
 
 def _a_run_in(comparison: str) -> str:

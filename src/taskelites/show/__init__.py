@@ -3,5 +3,6 @@
 from taskelites.show.contest import comparison, curves, finals
 from taskelites.show.drawing import map, maps
 from taskelites.show.film import write_film
+from taskelites.show.report import report
 
-__all__ = ["comparison", "curves", "finals", "map", "maps", "write_film"]
+__all__ = ["comparison", "curves", "finals", "map", "maps", "report", "write_film"]

@@ -1,0 +1,97 @@
+"""A report: one HTML file on a run or a comparison, to be opened in any browser, without a network.
+
+The page's script is in `assets/`, plain JavaScript without libraries; Python gives it numbers (`blob.py`) and plain
+values, and never markup (`page.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from taskelites.experiments import Comparison
+from taskelites.result import Result
+from taskelites.show.report.blob import Blob
+from taskelites.show.report.contest import contest_contents
+from taskelites.show.report.page import render
+from taskelites.show.report.run import run_contents
+from taskelites.storage import write_text
+
+__all__ = ["DRAWING_TIME", "report"]
+
+# Seconds for drawing, unless the user gives it more: a report is written within a few seconds.
+DRAWING_TIME = 2.0
+
+
+def report(
+    result: Result | Comparison | Sequence[Result],
+    path: str | PathLike[str] = "report.html",
+    *,
+    domain: Any = None,
+    command: str | None = None,
+    failures: list[Any] | None = None,
+    drawing_time: float = DRAWING_TIME,
+    tell: Callable[[int], None] = lambda drawn: None,
+) -> Path:
+    """Write one HTML file to look at: a map to click on, curves, distribution, genomes, settings.
+
+    It opens offline in any current browser. It takes at most 6 MB for 5,000 tasks and 25 MB for 100,000, of more than
+    which it shows a random sample; longer solutions are rounded where they would not fit, and the page says so.
+
+    Args:
+        result: of a run; or a comparison; or replicates of a run.
+        path: of the file, which is replaced if it is there.
+        domain: that was solved; its `draw` shows the solution of a task that is clicked on. Without one, the numbers of
+            the solution are shown as bars, which they always are below.
+        command: that makes the run again, to be shown.
+        failures: of evaluations, as `te.failures` gives them, to be listed.
+        drawing_time: seconds that `draw` may take for all tasks together; `math.inf` draws all of them, 0 none. A
+            `draw` with a method `many` (`te.Sketch`) draws thousands at once.
+        tell: told how many are drawn.
+
+    Returns:
+        The path.
+
+    Raises:
+        TypeError, ValueError: if there is nothing to report on.
+        OSError: if the file can't be written.
+
+    Example:
+        >>> import tempfile, taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> result = te.solve(arm, evaluations=2000)
+        >>> te.show.report(result, tempfile.mkdtemp() + "/report.html", domain=arm).name
+        'report.html'
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, not {path.name!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    blob = Blob()
+    about = _contents(result, blob, domain, command, failures, drawing_time, tell)
+    about["written"] = f"written on {datetime.now():%Y-%m-%d at %H:%M} by taskelites"
+    write_text(path, render(f"{about['name']}: {about['algorithm']}", about, blob))
+    return path
+
+
+def _contents(
+    result: Any, blob: Blob, domain: Any, command: str | None, failures: Any, drawing_time: float, tell: Any
+) -> dict[str, Any]:
+    if isinstance(result, Result):
+        return run_contents(
+            result,
+            blob,
+            domain=domain,
+            command=command,
+            failures=failures,
+            drawing_time=drawing_time,
+            tell=tell,
+        )
+    if isinstance(result, Sequence) and len(result) and all(isinstance(each, Result) for each in result):
+        name = str(result[0].settings.get("algorithm", {}).get("name", "runs"))
+        result = Comparison(results={name: list(result)}, settings=result[0].settings)
+    if not isinstance(result, Comparison):
+        raise TypeError(f"result must be a Result, a list of them or a Comparison, not {type(result).__name__}")
+    return contest_contents(result, blob, command=command)

@@ -1,0 +1,107 @@
+"""One HTML file of contents, script and style: it opens from a disk, and asks for nothing from anywhere.
+
+Everything that comes from a user (names, labels, messages) travels as JSON, in which no letter can end the element that
+holds it, and reaches the page as text, never as markup. A content security policy allows the page's own script and
+style by their hashes, and no request at all.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import math
+from importlib.resources import files
+from typing import Any
+
+from taskelites.show.report.blob import Blob
+
+_SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "contest.js", "page.js")
+_TITLE_LENGTH = 200
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript><p>A script inside of this file draws the report, and this browser was told not to run any.</p></noscript>
+<main id="page"></main>
+<script type="application/json" id="about">{about}</script>
+<script type="text/plain" id="numbers">{numbers}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def render(title: str, about: dict[str, Any], blob: Blob) -> str:
+    """The page, as text.
+
+    Args:
+        title: of the window.
+        about: what the script is told: plain values, NaN allowed.
+        blob: the arrays that it refers to.
+
+    Example:
+        >>> page = render("</title><script>", {"name": "</script><script>alert(1)"}, Blob())
+        >>> "</title><script>" in page, "</script><script>alert" in page, "alert(1)" in page
+        (False, False, True)
+    """
+    assets = files("taskelites.show.report") / "assets"
+    style = (assets / "page.css").read_text(encoding="utf-8")
+    parts = "\n".join((assets / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();'
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    short = title if len(title) <= _TITLE_LENGTH else f"{title[:_TITLE_LENGTH]}..."
+    return _PAGE.format(
+        policy=policy,
+        title=html.escape(short),
+        style=style,
+        about=as_json(about | {"palette": _palette()}),
+        numbers=blob.encoded(),
+        script=script,
+    )
+
+
+def _palette() -> str:
+    """The colours of values, which the colour-blind can tell apart, as six letters each."""
+    from matplotlib import colormaps
+
+    return str(colormaps["viridis"](range(256), bytes=True)[:, :3].tobytes().hex())
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand inside of a `<script>`: no `<`, and null for numbers that JSON does not know.
+
+    Example:
+        >>> as_json({"a": float("nan")}), "<" in as_json("<!--")
+        ('{"a": null}', False)
+    """
+    text = json.dumps(_known(value), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _known(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(entry) for entry in value]
+    if isinstance(value, str):
+        # Half of a letter beyond the first 65,536 is none, and no browser can show it.
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

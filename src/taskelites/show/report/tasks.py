@@ -1,0 +1,193 @@
+"""The tasks of a result as a page holds them: where they stand, what they are worth, and their solutions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from taskelites.result import Result
+from taskelites.show.plane import cells, frame, half_a_cell, place
+from taskelites.show.report.blob import Blob
+
+# A page holds at most so many tasks, and of more a random sample.
+MOST_TASKS = 100_000
+# Beyond it cells are smaller than a few points of the screen, and points do.
+_MOST_CELLS = 20_000
+_NEIGHBOURS = 6
+_LABEL_LENGTH = 200
+_LABELS_LENGTH = 2_000_000
+# Steps of a corner of a cell along the side of the map.
+_STEPS = 65_535
+
+
+def shown_tasks(result: Result) -> np.ndarray:
+    """The numbers of the tasks that a page holds: all, or a sample.
+
+    Example:
+        >>> import taskelites as te
+        >>> shown_tasks(te.solve(te.domain("arm", tasks=200), evaluations=500)).shape
+        (200,)
+    """
+    number = len(result)
+    if number <= MOST_TASKS:
+        return np.arange(number)
+    return np.sort(np.random.default_rng(0).choice(number, MOST_TASKS, replace=False))
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large a page may become.
+
+    Args:
+        tasks: that it shows.
+
+    Example:
+        >>> Room(5000).total, Room(100_000).total
+        (5700000, 24000000)
+    """
+
+    tasks: int
+
+    @property
+    def total(self) -> int:
+        """Bytes of the file."""
+        return round(5.7e6 + (24e6 - 5.7e6) * max(0, min(1, (self.tasks - 5_000) / 95_000)))
+
+    def left(self, blob: Blob) -> int:
+        """Bytes of numbers that still fit: three of them take four letters, and 200,000 are kept for the rest."""
+        return max(0, (self.total - 200_000) * 3 // 4 - blob.size)
+
+
+def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
+    """What the page is told of the tasks."""
+    tasks = result.tasks
+    about: dict[str, Any] = {"number": len(shown), "all": len(result), "names": list(tasks.names)}
+    if len(shown) < len(result):
+        about["ids"] = blob.add(shown, "u4")
+    if tasks.objects is not None:
+        about["labels"] = _labels([str(tasks.objects[i]) for i in shown])
+    if tasks.descriptors is not None:
+        about["descriptors"] = blob.add(tasks.descriptors[shown], "f8" if len(shown) <= 20_000 else "f4")
+    nearest = _neighbours(result, shown)
+    if nearest is not None:
+        about["neighbours"] = blob.add(nearest, "i4")
+    return about
+
+
+def _labels(texts: list[str]) -> list[str]:
+    """The texts of objects, each cut where it is long, so that all of them stay small."""
+    length = min(_LABEL_LENGTH, max(8, _LABELS_LENGTH // len(texts)))
+    return [text if len(text) <= length else f"{text[:length]}..." for text in texts]
+
+
+def _neighbours(result: Result, shown: np.ndarray) -> np.ndarray | None:
+    """For each task that is shown, the nearest others that are; -1 where there are no more."""
+    tasks = result.tasks
+    if tasks.distance is not None and tasks.fits_table and len(shown) == len(result):
+        order = np.array([row[row != i] for i, row in enumerate(tasks.neighbours.astype(np.int64))])
+    elif tasks.descriptors is not None:
+        wanted = min(_NEIGHBOURS + 1, len(shown))
+        # Task after task, of those at the same place (more than that many, perhaps) the ones that were found.
+        tree = KDTree(tasks.positions[shown])
+        found = np.asarray(tree.query(tasks.positions[shown], k=np.arange(1, wanted + 1), workers=-1)[1])
+        own = found == np.arange(len(shown))[:, None]
+        own[~own.any(axis=1), -1] = True
+        order = found[~own].reshape(len(shown), wanted - 1)
+    else:
+        return None
+    order = order[:, :_NEIGHBOURS]
+    missing = _NEIGHBOURS - order.shape[1]
+    return np.pad(order, ((0, 0), (0, missing)), constant_values=-1)
+
+
+def put_values(result: Result, shown: np.ndarray, blob: Blob) -> list[dict[str, Any]]:
+    """What tasks can be coloured by."""
+
+    def value(key: str, label: str, numbers: Any, kind: str = "f8", **more: Any) -> dict[str, Any]:
+        return {"key": key, "label": label, "numbers": blob.add(np.asarray(numbers)[shown], kind), **more}
+
+    fitness = np.where(result.solved, result.fitness, np.nan)
+    found = [value("fitness", "fitness", fitness)]
+    if result.optimum is not None:
+        gap = result.optimum - fitness
+        found.append(value("gap", "gap to the optimum", gap, log=True, reverse=True))
+    corrected = getattr(result, "corrected", None)
+    if corrected is not None:
+        found.append(value("corrected", "corrected fitness", corrected))
+        found.append(value("deviation", "deviation of the samples", result.deviation))
+    found.append(value("evaluations", "evaluations on the task", result.task_evaluations, "u4", whole=True))
+    improved = np.where(result.solved, result.last_improved, np.nan)
+    found.append(value("improved", "evaluation of the last improvement", improved, "f8", whole=True))
+    return found
+
+
+def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
+    """Where the tasks stand on the map."""
+    tasks = result.tasks
+    if tasks.descriptors is None:
+        columns = int(np.ceil(np.sqrt(len(shown))))
+        points = np.stack([np.arange(len(shown)) % columns, -(np.arange(len(shown)) // columns)], axis=1) + 0.0
+        labels, tiled, kind = ("in the order of their numbers", ""), False, "order"
+    elif tasks.dim == 1:
+        points = np.column_stack([tasks.descriptors[shown, 0], np.zeros(len(shown))])
+        labels, tiled, kind = (tasks.names[0], ""), False, "line"
+    else:
+        plane = place(tasks, result.fitness, "fitness", None)
+        points, labels, tiled = plane.points[shown], plane.labels, plane.tiled and len(shown) <= _MOST_CELLS
+        kind = "descriptors" if tasks.dim == 2 else "components"
+    low, high = frame(points, half_a_cell(points) if tiled or kind == "order" else 0.05)
+    about: dict[str, Any] = {
+        "kind": kind,
+        "labels": list(labels),
+        "points": blob.add(points, "f4"),
+        "low": low.tolist(),
+        "high": high.tolist(),
+    }
+    if tiled:
+        polygons = cells(points)
+        starts = np.concatenate([[0], np.cumsum([len(polygon) for polygon in polygons])])
+        corners = (np.concatenate(polygons) - low) / (high - low)
+        about["cellStart"] = blob.add(starts, "u4")
+        about["cells"] = blob.add(np.clip(np.rint(corners * _STEPS), 0, _STEPS), "u2")
+    return about
+
+
+def put_solutions(result: Result, shown: np.ndarray, blob: Blob, room: int) -> dict[str, Any]:
+    """The solutions, as exactly as there is room for: as they are, in 32 bits, in 16 bits, or the first dimensions."""
+    solutions = result.solutions[shown]
+    number, dim = solutions.shape
+    lower, upper = result_bounds(result)
+    own = "f8" if solutions.dtype.itemsize == 8 else "f4"
+    kind = next((kind for kind in (own, "f4", "u2") if number * dim * int(kind[1]) <= room), "u2")
+    if number * dim * int(kind[1]) > room:
+        dim = max(1, room // (2 * number))
+        solutions, lower, upper = solutions[:, :dim], lower[:dim], upper[:dim]
+    about = {"dim": result.solutions.shape[1], "exact": kind == own and dim == result.solutions.shape[1]}
+    about |= {"lower": lower.tolist(), "upper": upper.tolist()}
+    if kind == "u2":
+        # The last step is kept for unsolved tasks.
+        shares = (solutions - lower) / np.where(upper > lower, upper - lower, 1.0)
+        steps = np.rint(np.clip(np.nan_to_num(shares), 0, 1) * (_STEPS - 1))
+        solutions = np.where(np.isnan(shares), _STEPS, steps)
+    return about | {"numbers": blob.add(solutions, kind)}
+
+
+def result_bounds(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """The box of the solutions: as the settings say, or else what the elites span.
+
+    Example:
+        >>> import taskelites as te
+        >>> lower, upper = result_bounds(te.solve(te.domain("arm", tasks=200), evaluations=500))
+        >>> lower.tolist() == [0.0] * 10, upper.tolist() == [1.0] * 10
+        (True, True)
+    """
+    dim = result.solutions.shape[1]
+    bounds = result.settings.get("bounds")
+    if bounds is not None:
+        pairs = np.broadcast_to(np.asarray(bounds, dtype=float), (dim, 2))
+        return pairs[:, 0], pairs[:, 1]
+    if not result.solved.any():
+        return np.zeros(dim), np.ones(dim)
+    found = result.solutions[result.solved]
+    return found.min(axis=0), found.max(axis=0)
