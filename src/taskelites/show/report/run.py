@@ -8,6 +8,7 @@ import numpy as np
 
 from taskelites import metrics
 from taskelites.result import Result
+from taskelites.show.history import bandit_sizes, bandit_table
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures
 from taskelites.show.report.tasks import (
@@ -19,7 +20,10 @@ from taskelites.show.report.tasks import (
     shown_tasks,
 )
 
+_MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "worst": "lowest"}
 _CURVES = ("evaluations", "mean", "median", "q05", "q95", "coverage")
+# A share of the run: a batch has one size, so that shorter windows show stripes.
+_BANDIT_WINDOW = 0.05
 _SETTING_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
 _MOST_FAILURES = 50
@@ -100,10 +104,7 @@ def tiles(result: Result) -> list[list[str]]:
     numbers = result.to_row()
     found = [
         ["tasks solved", f"{int(result.solved.sum()):,} of {len(result):,}"],
-        ["mean fitness", f"{numbers['mean']:.5g}"],
-        ["median", f"{numbers['median']:.5g}"],
-        ["best", f"{numbers['highest']:.5g}"],
-        ["worst", f"{numbers['lowest']:.5g}"],
+        *([name, f"{numbers[measure] + 0.0:.5g}"] for name, measure in _MEASURES.items()),
     ]
     if result.optimum is not None and result.solved.all():
         found.append(["mean gap to the optimum", f"{result.gap:.3g}"])
@@ -140,16 +141,14 @@ def put_curves(result: Result, blob: Blob) -> dict[str, Any] | None:
 
 
 def _put_bandit(result: Result, blob: Blob) -> dict[str, Any] | None:
-    from taskelites.show.history import bandit_table
-
-    if not any(name.startswith("tried_") for name in result.history):
+    if len(bandit_sizes(result.history)) < 2:  # one size is no choice
         return None
-    evaluations, sizes, shares, rates = bandit_table(result.history)
+    evaluations, sizes, shares, rates = bandit_table(result.history, window=_BANDIT_WINDOW)
     return {
         "sizes": [str(size) for size in sizes],
         "evaluations": blob.add(evaluations, "f8"),
-        "shares": blob.add(np.asarray(shares).T, "f8"),
-        "rates": blob.add(np.asarray(rates).T, "f8"),
+        "shares": blob.add(shares.T, "f8"),
+        "rates": blob.add(rates.T, "f8"),
     }
 
 
@@ -178,7 +177,7 @@ def settings_rows(settings: dict[str, Any], above: str = "") -> list[list[str]]:
         full = f"{above}.{name}" if above else str(name)
         if isinstance(value, dict) and value:
             rows += settings_rows(value, full)
-        else:
+        elif value not in (None, {}):
             text = value if isinstance(value, str) else json.dumps(value, default=str)
             rows.append([full, text if len(text) <= _SETTING_LENGTH else f"{text[:_SETTING_LENGTH]}..."])
     return rows

@@ -49,7 +49,8 @@ function shown(value, digits = 4) {
 }
 
 function whole(value) {
-  return Math.round(value).toLocaleString("en-US");
+  // Nothing added, -0 becomes 0.
+  return (Math.round(value) + 0).toLocaleString("en-US");
 }
 
 /** All digits that tell a number from its neighbours, in the precision that it was kept with. */

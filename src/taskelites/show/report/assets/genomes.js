@@ -66,7 +66,7 @@ function genomeBars() {
     host.replaceChildren(picture);
     host.onpointermove = (event) => {
       const k = Math.floor((event.clientX - host.getBoundingClientRect().left - margin.left) / step);
-      readout.textContent = k >= 0 && k < n ? `number ${k}: ${shown(genomes.at(current, k), 6)}` : "";
+      readout.textContent = k >= 0 && k < n ? `dimension ${k}: ${shown(genomes.at(current, k), 6)}` : "";
     };
     host.onpointerleave = () => { readout.textContent = ""; };
   });
@@ -80,17 +80,19 @@ function genomeBars() {
 
 /** All solutions as lines over their numbers, coloured as the map is, the best above the others. */
 function parallelCoordinates() {
-  const canvas = el("canvas", { role: "img", "aria-label": "all solutions as lines over their numbers" });
+  const canvas = el("canvas", { role: "img", "aria-label": "all solutions as lines over their dimensions" });
   const host = el("div", { class: "chart" }, canvas);
   let colours = null;
   let selected = -1;
   const height = 300;
   const margin = { left: 52, right: 12, top: 10, bottom: 42 };
+  // All lines are drawn once, apart, so that another chosen task costs no more than a copy of them.
+  const below = el("canvas");
   let base = null;
 
   function lines(width) {
-    const context = prepared(canvas, width, height);
-    context.clearRect(0, 0, width, height);
+    prepared(canvas, width, height);
+    const context = prepared(below, width, height);
     const n = genomes.width;
     const x = { from: margin.left, to: width - margin.right };
     const y = new Axis(0, 1, height - margin.bottom, margin.top);
@@ -112,8 +114,8 @@ function parallelCoordinates() {
     const axis = { from: x.from, to: x.to, at: xAt, ticks: (wanted) => ticks(0, n - 1, wanted).filter(Number.isInteger) };
     if (n === 1) axis.ticks = () => [0];
     const text = { y: (value) => ({ 0: "lower", 1: "upper" }[value] ?? "") };
-    canvasAxes(context, axis, y, ["number of the solution", "between the bounds"], height, text);
-    base = { image: context.getImageData(0, 0, canvas.width, canvas.height), xAt, y, context };
+    canvasAxes(context, axis, y, ["dimension", "between the bounds"], height, text);
+    base = { xAt, y, width, context: canvas.getContext("2d") };
   }
 
   function line(context, i, xAt, y) {
@@ -131,7 +133,8 @@ function parallelCoordinates() {
 
   function mark() {
     if (!base) return;
-    base.context.putImageData(base.image, 0, 0);
+    base.context.clearRect(0, 0, base.width, height);
+    base.context.drawImage(below, 0, 0, base.width, height);
     if (selected < 0 || !Number.isFinite(colours.values[selected])) return;
     for (const [colour, width] of [[cssColour("--outline-far"), 5], [cssColour("--outline"), 2.5]]) {
       base.context.strokeStyle = colour;

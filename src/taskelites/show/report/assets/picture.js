@@ -44,8 +44,8 @@ function pictureOf(i) {
     viewBox: `0 0 ${width} ${height}`, class: "picture", role: "img", "aria-label": `the solution of ${taskName(i)}`,
   });
   const reader = { at: pictures.start[p], limit: pictures.limitStart[p], text: 0, texts: pictures.texts[p] };
-  shape.panels.forEach((panel, k) => drawPanel(picture, panel, reader, width, height, `clip-${k}`));
-  return picture;
+  const keys = shape.panels.flatMap((panel, k) => drawPanel(picture, panel, reader, width, height, `clip-${k}`));
+  return el("div", {}, picture, keys.length ? el("div", { class: "legend" }, ...keys.map(pictureKey)) : null);
 }
 
 function drawPanel(picture, panel, reader, width, height, clip) {
@@ -77,7 +77,7 @@ function drawPanel(picture, panel, reader, width, height, clip) {
   if (panel.frame) {
     picture.append(svg("rect", { class: "frame", x: left, y: box.top, width: wide, height: tall }));
   }
-  keys.forEach((mark, k) => drawKey(picture, mark, box, k));
+  return keys;
 }
 
 function drawMark(layer, mark, reader, box) {
@@ -123,7 +123,7 @@ function drawTicks(picture, panel, limits, box) {
   for (const [place, text] of panel.xticks || plain(limits[0], limits[1], box.wide / 60)) {
     const x = box.left + place * box.wide;
     picture.append(svg("line", { class: "frame", x1: x, x2: x, y1: box.top + box.tall, y2: box.top + box.tall + 3 }),
-      svg("text", { class: "small", x, y: box.top + box.tall + 12, "text-anchor": "middle" }, text));
+      svg("text", { class: "small", x, y: box.top + box.tall + 10, "text-anchor": "middle" }, text));
   }
   for (const [place, text] of panel.yticks || plain(limits[2], limits[3], box.tall / 40)) {
     const y = box.top + (1 - place) * box.tall;
@@ -132,23 +132,25 @@ function drawTicks(picture, panel, limits, box) {
   }
   const middle = box.top + box.tall / 2;
   picture.append(
-    svg("text", { class: "small", x: box.left + box.wide / 2, y: box.top + box.tall + 24, "text-anchor": "middle" },
+    svg("text", { class: "small", x: box.left + box.wide / 2, y: box.top + box.tall + 19, "text-anchor": "middle" },
       panel.labels[0]),
     svg("text", {
-      class: "small", transform: `translate(${box.left - 32} ${middle}) rotate(-90)`, "text-anchor": "middle",
+      class: "small", transform: `translate(${box.left - 30} ${middle}) rotate(-90)`, "text-anchor": "middle",
     }, panel.labels[1]));
 }
 
-function drawKey(picture, mark, box, k) {
-  const y = box.top + 12 + 13 * k;
-  const x = box.left + 8;
+function pictureKey(mark) {
+  const shown = svg("svg", { width: 22, height: 12, "aria-hidden": "true" });
   if (mark.kind === "area") {
-    picture.append(svg("rect", { x, y: y - 5, width: 14, height: 8, fill: mark.fill, stroke: mark.colour }));
+    shown.append(svg("rect", { x: 4, y: 2, width: 14, height: 8, fill: mark.fill, stroke: mark.colour }));
   } else if (mark.width) {
-    picture.append(svg("line", { x1: x, x2: x + 14, y1: y - 1, y2: y - 1, stroke: mark.colour, "stroke-width": mark.width }));
+    shown.append(svg("line", {
+      x1: 1, x2: 21, y1: 6, y2: 6, stroke: mark.colour, "stroke-width": mark.width, "stroke-dasharray": DASHES[mark.dash] || null,
+    }));
   }
   if (mark.marker) {
-    picture.append(svg("path", { d: POINTS[mark.marker](x + 7, y - 1, Math.min(5, (mark.size || 6) / 2)), fill: mark.fill || mark.colour }));
+    const radius = Math.min(5, (mark.size || 6) / 2);
+    shown.append(svg("path", { d: POINTS[mark.marker](11, 6, radius), fill: mark.fill || mark.colour, stroke: mark.colour }));
   }
-  picture.append(svg("text", { class: "small", x: x + 20, y: y + 2 }, mark.label));
+  return el("span", { class: "key" }, shown, mark.label);
 }
