@@ -240,6 +240,6 @@ function table(heads, rows, attributes = {}) {
   const body = rows.map((row) => el("tr", {}, ...row.map((cell, i) =>
     el(i ? "td" : "th", i ? {} : { scope: "row" }, cell instanceof Node ? cell : String(cell)))));
   const head = heads ? el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))) : null;
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": attributes.label || "table" },
+  return el("div", { class: `scroll ${attributes.kind || ""}`, tabindex: 0, role: "region", "aria-label": attributes.label || "table" },
     el("table", {}, head, el("tbody", {}, ...body)));
 }

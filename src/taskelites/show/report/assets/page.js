@@ -243,7 +243,7 @@ function failureSection() {
     table(["kind", "evaluations"], counts.map(([kind, number]) => [kind, whole(number)]), { label: "counts of failures" }),
     examples.length ? el("details", {},
       el("summary", {}, `the first ${examples.length} of ${whole(kept)} that were kept`),
-      table(["id", "evaluation", "task", "kind", "message"], examples, { label: "failures" })) : null);
+      table(["id", "evaluation", "task", "kind", "message"], examples, { label: "failures", kind: "wide" })) : null);
 }
 
 function settingsSection() {
@@ -252,7 +252,7 @@ function settingsSection() {
   return section("Settings", null,
     kind === "none" ? null : el("div", {}, el("p", { class: "note" }, heads[kind]),
       el("pre", { tabindex: 0 }, text), copyButton("copy", () => text)),
-    el("details", { open: true }, el("summary", {}, "all settings"), table(["name", "value"], about.settings, { label: "settings" })));
+    el("details", { open: true }, el("summary", {}, "all settings"), table(["name", "value"], about.settings, { label: "settings", kind: "texts" })));
 }
 
 function themeButton() {
