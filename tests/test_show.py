@@ -302,6 +302,6 @@ def test_results_that_are_none_are_refused(wide):
 
 def test_axes_of_two_figures_have_no_place_for_a_shared_colour_bar(wide):
     axs = [plt.subplots()[1], plt.subplots()[1]]
-    with pytest.raises(ValueError, match=r"axs must be of one figure, .* colorbar=False draws none"):
+    with pytest.raises(ValueError, match=r"axs must be of one figure, .* cbar=None draws none"):
         show.maps([wide, wide], axs=axs)
-    assert show.maps([wide, wide], axs=axs, colorbar=False) == axs
+    assert show.maps([wide, wide], axs=axs, cbar=None) == axs

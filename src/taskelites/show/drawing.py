@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.result import Result
+from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.plane import Plane, cells, frame, half_a_cell, place
 
 _GREY = "0.85"
@@ -21,15 +22,18 @@ _MOST_TICKS = 6
 
 def map(  # noqa: A001 - meant to be called as show.map
     result: Result,
-    *,
     ax: Any = None,
+    *,
     axes: Sequence[str | int] | None = None,
     values: Any = None,
     label: str = "fitness",
-    cmap: str = "viridis",
-    colorbar: bool = True,
+    cmap: Any = "viridis",
     vmin: float | None = None,
     vmax: float | None = None,
+    cbar: Any = "auto",
+    cbar_kwargs: dict[str, Any] | None = None,
+    rasterized: bool = True,
+    colorbar: bool = True,
 ) -> Any:
     """Draw the tasks, coloured by fitness; unsolved tasks stay grey.
 
@@ -44,9 +48,12 @@ def map(  # noqa: A001 - meant to be called as show.map
         values: `(n,)`, to colour by something else, such as `result.optimum - result.fitness`.
         label: of the colour bar.
         cmap: a matplotlib colour map.
-        colorbar: whether to draw the colour bar.
         vmin: the value of the first colour, for maps that are to be compared; the lowest by default.
         vmax: that of the last; the highest by default.
+        cbar: "auto" for a colour bar beside the map, None for none, or matplotlib axes to draw it on.
+        cbar_kwargs: for matplotlib's `Figure.colorbar`.
+        rasterized: whether the tasks are pixels in a vector format such as PDF: thousands of shapes open slowly.
+        colorbar: `False` is `cbar=None`.
 
     Returns:
         The axes.
@@ -62,22 +69,19 @@ def map(  # noqa: A001 - meant to be called as show.map
         >>> te.show.map(result).get_xlabel()
         'alpha_max'
     """
-    import matplotlib.pyplot as plt
-
     if not isinstance(result, Result):
         hint = "; show.maps draws several" if isinstance(result, list | tuple | dict) else ""
         raise TypeError(f"result must be a Result, not {type(result).__name__}{hint}")
+    check_cbar(cbar)
     colours = _colours("values", result, values)
     plane = place(result.tasks, colours, label, axes)
-    if ax is None:
-        ax = plt.figure(figsize=(5.6, 4.6), layout="constrained").add_subplot()
-        if not plane.tiled:
-            ax.locator_params(axis="x", nbins=_MOST_TICKS)
-    drawn = _draw(ax, plane, colours, cmap=cmap, vmin=vmin, vmax=vmax)
-    if colorbar:
-        bar = ax.figure.colorbar(drawn, ax=ax, label=label)
-        if not plane.tiled:
-            _explain_grey(bar, [colours])
+    new, ax = ax is None, axes_or_new(ax, (5.6, 4.6))
+    if new and not plane.tiled:
+        ax.locator_params(axis="x", nbins=_MOST_TICKS)
+    drawn = _draw(ax, plane, colours, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
+    bar = add_cbar(drawn, ax, cbar if colorbar else None, cbar_kwargs, label=label)
+    if bar is not None and not plane.tiled:
+        _explain_grey(bar, [colours])
     return ax
 
 
@@ -89,10 +93,13 @@ def maps(
     axes: Sequence[str | int] | None = None,
     values: Sequence[Any] | None = None,
     label: str = "fitness",
-    cmap: str = "viridis",
-    colorbar: bool = True,
+    cmap: Any = "viridis",
     vmin: float | None = None,
     vmax: float | None = None,
+    cbar: Any = "auto",
+    cbar_kwargs: dict[str, Any] | None = None,
+    rasterized: bool = True,
+    colorbar: bool = True,
 ) -> list[Any]:
     """Draw several maps side by side, with one scale of colours and one colour bar.
 
@@ -105,9 +112,12 @@ def maps(
         values: one array a result, to colour by something else.
         label: of the colour bar.
         cmap: a matplotlib colour map.
-        colorbar: whether to draw the colour bar.
         vmin: the value of the first colour; the lowest of all results by default.
         vmax: that of the last; the highest of all results by default.
+        cbar: as for `map`.
+        cbar_kwargs: as for `map`.
+        rasterized: as for `map`.
+        colorbar: as for `map`.
 
     Returns:
         The axes, one a result.
@@ -124,6 +134,8 @@ def maps(
         >>> [axes.get_title() for axes in te.show.maps(results)]
         ['1,000 evaluations', '10,000 evaluations']
     """
+    check_cbar(cbar)
+    cbar = cbar if colorbar else None
     results, titles = _titled(results, titles)
     number = len(results)
     chosen = [None] * number if values is None else _one_each("values", "array", values, number)
@@ -132,9 +144,9 @@ def maps(
     vmin, vmax = _shared_limits(colours, vmin, vmax)
     rows = -(-number // _MOST_IN_A_ROW)
     columns = -(-number // rows)
-    panels = _new_panels(number, rows, columns) if axs is None else _given_panels(axs, number, colorbar)
+    panels = _new_panels(number, rows, columns) if axs is None else _given_panels(axs, number, cbar)
     drawn = [
-        _draw(panel, plane, own, cmap=cmap, vmin=vmin, vmax=vmax)
+        _draw(panel, plane, own, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
         for panel, plane, own in zip(panels, planes, colours, strict=True)
     ]
     if titles is not None:
@@ -147,10 +159,11 @@ def maps(
             panel.set_ylim(min(low), max(high))
     if axs is None:
         _tidy_labels(panels, columns)
-    if colorbar:
-        # Matplotlib takes both as shares of all panels together, and the bar is to look as beside one.
-        size = {"pad": 0.05 / columns, "aspect": 20 * rows}
-        _explain_grey(panels[0].figure.colorbar(drawn[0], ax=panels, label=label, **size), colours)
+    # Matplotlib takes both as shares of all panels together, and the bar is to look as beside one.
+    size = {"pad": 0.05 / columns, "aspect": 20 * rows}
+    bar = add_cbar(drawn[0], panels, cbar, cbar_kwargs, label=label, **size)
+    if bar is not None:
+        _explain_grey(bar, colours)
     return panels
 
 
@@ -170,7 +183,9 @@ def _draw(ax: Any, plane: Plane, colours: np.ndarray, **scale: Any) -> Any:
     return drawn
 
 
-def _draw_cells(ax: Any, points: np.ndarray, colours: np.ndarray, *, cmap: str, vmin: Any, vmax: Any) -> Any:
+def _draw_cells(
+    ax: Any, points: np.ndarray, colours: np.ndarray, *, cmap: Any, vmin: Any, vmax: Any, rasterized: bool
+) -> Any:
     import matplotlib.pyplot as plt
     from matplotlib.collections import PolyCollection
 
@@ -180,8 +195,7 @@ def _draw_cells(ax: Any, points: np.ndarray, colours: np.ndarray, *, cmap: str, 
         cmap=plt.get_cmap(cmap).with_extremes(bad=_GREY),
         edgecolors="face",
         linewidths=0.2,
-        # Thousands of cells make a vector figure slow to open, and no one selects them.
-        rasterized=True,
+        rasterized=rasterized,
     )
     drawn.set_clim(vmin, vmax)
     ax.add_collection(drawn)
@@ -190,7 +204,7 @@ def _draw_cells(ax: Any, points: np.ndarray, colours: np.ndarray, *, cmap: str, 
 
 def _draw_points(ax: Any, points: np.ndarray, colours: np.ndarray, **scale: Any) -> Any:
     known = np.isfinite(colours)
-    style = {"s": _marker_size(ax, len(points)), "linewidths": 0, "rasterized": True}
+    style = {"s": _marker_size(ax, len(points)), "linewidths": 0, "rasterized": scale.pop("rasterized")}
     drawn = ax.scatter(*points[known].T, c=colours[known], zorder=2, **style, **scale)
     placed = np.isfinite(points[:, 1])
     if not placed.all():
@@ -264,7 +278,7 @@ def _new_panels(number: int, rows: int, columns: int) -> list[Any]:
     return [figure.add_subplot(rows, columns, i + 1) for i in range(number)]
 
 
-def _given_panels(axs: Any, number: int, colorbar: bool) -> list[Any]:
+def _given_panels(axs: Any, number: int, cbar: Any) -> list[Any]:
     from matplotlib.axes import Axes
 
     panels = list(np.ravel(np.asarray(axs, dtype=object)))
@@ -273,8 +287,8 @@ def _given_panels(axs: Any, number: int, colorbar: bool) -> list[Any]:
         raise ValueError(
             f"axs must hold matplotlib axes, one for each of the {number} results, not {len(panels)} of {kinds}"
         )
-    if colorbar and len({panel.figure for panel in panels}) > 1:
-        raise ValueError("axs must be of one figure, where the colour bar is drawn; colorbar=False draws none")
+    if isinstance(cbar, str) and len({panel.figure for panel in panels}) > 1:
+        raise ValueError("axs must be of one figure, where the colour bar is drawn; cbar=None draws none")
     return panels
 
 
