@@ -470,7 +470,7 @@ def test_labels_name_what_is_not_the_default():
 
 def test_the_figure_shows_medians_bands_and_all_runs():
     found = by_hand(worst=np.array([-10.0, -20.0]), optimum=np.array([4.0, 12.0]))
-    left, right = found.plot().axes
+    left, right = found.plot()
     assert left.get_ylabel() == "mean gap to the optimum"
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
     assert [text.get_text() for text in left.get_legend().get_texts()] == ["mine", "random"]
@@ -484,6 +484,20 @@ def test_the_figure_shows_medians_bands_and_all_runs():
     plt.close("all")
 
 
+def test_the_figure_can_be_drawn_on_axes_that_are_there():
+    found = by_hand(optimum=np.array([4.0, 12.0]))
+    _, own = plt.subplots(1, 2)
+    left, right = found.plot(own, measure="mean_all")
+    assert (left, right) == tuple(own)
+    assert left.get_ylabel() == "mean fitness over all tasks"
+    assert right.get_xlabel() == "mean fitness over all tasks\nafter 40 evaluations"
+    with pytest.raises(ValueError, match=r"ax must be a pair of matplotlib axes, such as plt\.subplots\(1, 2\)\[1\]"):
+        show.comparison(found, ax=left)
+    assert show.curves(found, ax=left, xscale="linear") is left
+    assert left.get_xscale() == "linear"
+    plt.close("all")
+
+
 def test_unusual_labels_are_shown_as_they_are(tmp_path):
     labels = {
         "_hidden": "random",
@@ -491,9 +505,9 @@ def test_unusual_labels_are_shown_as_they_are(tmp_path):
         "a label that is longer than a line of the legend": "mt-map-elites",
     }
     found = compare(algorithms=labels)
-    figure = found.plot()
-    figure.savefig(tmp_path / "figure.png")
-    texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    axes = found.plot()
+    axes[0].figure.savefig(tmp_path / "figure.png")
+    texts = [text.get_text() for text in axes[0].get_legend().get_texts()]
     assert texts == ["_hidden", r"\$x^\$", "a label that is longer than a\nline of the legend"]
     plt.close("all")
 
@@ -521,5 +535,7 @@ def test_without_an_optimum_the_figure_shows_the_mean():
     with pytest.raises(ValueError, match="labels must be some of mine, random, not 'his'"):
         show.curves(found, labels=["his"])
     with pytest.raises(TypeError, match=r"comparison must be what te\.compare gives, not Result"):
-        show.curves(found.results["random"][0])
+        show.finals(found.results["random"][0])
+    with pytest.raises(ValueError, match="coverage is for results"):
+        show.curves(found, coverage=True)
     plt.close("all")

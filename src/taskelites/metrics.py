@@ -93,6 +93,17 @@ def area(evaluations: np.ndarray, values: np.ndarray, *, worst: float, budget: i
     return float(np.sum(np.diff(steps) * heights) / budget)
 
 
+def held(evaluations: np.ndarray, values: np.ndarray, *, at: np.ndarray, before: float) -> np.ndarray:
+    """`values` as a step function, taken at other evaluations; `before` its first point.
+
+    Example:
+        >>> import numpy as np
+        >>> held(np.array([50, 100]), np.array([0.5, 1.0]), at=np.array([10, 50, 99, 200]), before=0.0).tolist()
+        [0.0, 0.5, 0.5, 1.0]
+    """
+    return np.asarray(np.concatenate([[before], values])[np.searchsorted(evaluations, at, side="right")])
+
+
 def evaluations_to(evaluations: np.ndarray, values: np.ndarray, *, level: float) -> int | None:
     """The first logged point at which `values` reaches `level`; None if it never does.
 

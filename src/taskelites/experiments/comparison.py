@@ -98,11 +98,8 @@ class Comparison:
         runs = [self._curve(result) for result in self.results[one_of("label", label, self.results)]]
         points = np.unique(np.concatenate([evaluations for evaluations, _ in runs]))
         # All replicates have the same points, unless they were made apart: between its points a run keeps its value.
-        rows = []
-        for evaluations, values in runs:
-            held = np.searchsorted(evaluations, points, side="right")
-            rows.append(np.concatenate([[self.worst.mean()], values])[held])
-        return points, np.array(rows)
+        before = float(self.worst.mean())
+        return points, np.array([metrics.held(*run, at=points, before=before) for run in runs])
 
     def _curve(self, result: Result) -> tuple[np.ndarray, np.ndarray]:
         history = result.history
@@ -264,11 +261,11 @@ class Comparison:
             lines.append(f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)")
         return lines + _aligned(pairs)
 
-    def plot(self) -> Any:
-        """The curves and the final values, on a new figure (`taskelites.show.comparison`). Returns the figure."""
+    def plot(self, ax: Any = None, **kwargs: Any) -> np.ndarray:
+        """The curves and the final values (`taskelites.show.comparison`). Returns the pair of axes."""
         from taskelites.show import comparison
 
-        return comparison(self)
+        return comparison(self, ax, **kwargs)
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Write tables, tests and figure to a folder, each file whole or not at all.
@@ -291,8 +288,7 @@ class Comparison:
         }
         document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": self.settings, **about}
         write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        figure = self.plot()
-        save_figure(figure, folder / "comparison")
+        save_figure(self.plot()[0].figure, folder / "comparison")
         return folder
 
     def curve_table(self) -> "pd.DataFrame":

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.show.canvas import axes_or_new, given_pair
+
 if TYPE_CHECKING:
     from taskelites.experiments import Comparison
 
@@ -26,39 +28,19 @@ def colour_of(index: int) -> tuple[str, str]:
     return COLOURS[index % len(COLOURS)], _LINES[index // len(COLOURS) % len(_LINES)]
 
 
-def curves(
+def draw_medians(
     comparison: "Comparison",
-    *,
     ax: Any = None,
+    *,
     labels: list[str] | None = None,
     measure: str | None = None,
     colours: Sequence[Any] | None = None,
+    xscale: str = "log",
 ) -> Any:
-    """Draw the median of the replicates over evaluations, and the interquartile range as a band.
-
-    Args:
-        comparison: what `te.compare` gave.
-        ax: matplotlib axes; new ones by default.
-        labels: of the algorithms to show, in their order; all by default.
-        measure: "gap" (to the optimum, on a logarithmic axis) or "mean_all" (the mean fitness over all tasks, an
-            unsolved one counting as the worst); by default the gap, where the optimum is known.
-        colours: one for each of the labels.
-
-    Returns:
-        The axes.
-
-    Example:
-        >>> import matplotlib
-        >>> matplotlib.use("agg")
-        >>> import taskelites as te
-        >>> arm = te.domain("arm", tasks=200)
-        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
-        >>> te.show.curves(found).get_xlabel()
-        'evaluations'
-    """
+    """Draw the median of the replicates over evaluations, and the interquartile range as a band (see `show.curves`)."""
     chosen = _chosen(comparison, labels)
     transform, name = _measure(comparison, measure)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     lines: list[Any] = []
     for i, label in enumerate(chosen):
         evaluations, values = comparison.curves(label)
@@ -69,20 +51,20 @@ def curves(
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel="evaluations", ylabel=name)
     if any(np.isfinite(line.get_ydata()).any() for line in lines):  # nothing has no place on a logarithmic axis
-        ax.set_xscale("log")
+        ax.set_xscale(xscale)
         if _is_gap(comparison, measure):
             ax.set_yscale("log")
             _tidy(ax.yaxis, ax.get_ylim())
     ax.grid(alpha=0.3)
-    ax.legend(lines, [_shown(label) for label in chosen], fontsize="small")
+    ax.legend(lines, [shown(label) for label in chosen], fontsize="small")
     ax.set_title(f"median and quartiles of {_runs(comparison)}", fontsize="small")
     return ax
 
 
 def finals(
     comparison: "Comparison",
-    *,
     ax: Any = None,
+    *,
     labels: list[str] | None = None,
     measure: str | None = None,
     colours: Sequence[Any] | None = None,
@@ -110,9 +92,9 @@ def finals(
     """
     chosen = _chosen(comparison, labels)
     transform, name = _measure(comparison, measure)
-    ax = _axes(ax)
+    ax = axes_or_new(ax)
     values = [transform(comparison.curves(label)[1][:, -1]) for label in chosen]
-    names = [_shown(label) for label in chosen]
+    names = [shown(label) for label in chosen]
     boxes = ax.boxplot(
         values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=names
     )
@@ -132,12 +114,16 @@ def finals(
     return ax
 
 
-def comparison(comparison: "Comparison", *, measure: str | None = None) -> Any:
-    """Draw curves and final values side by side, on a new figure, which is returned.
+def comparison(comparison: "Comparison", ax: Any = None, *, measure: str | None = None) -> np.ndarray:
+    """Draw curves and final values side by side.
 
     Args:
         comparison: what `te.compare` gave.
+        ax: a pair of matplotlib axes, such as `plt.subplots(1, 2)[1]`; new ones by default.
         measure: as for `curves`.
+
+    Returns:
+        The pair of axes: that of the curves, that of the final values.
 
     Example:
         >>> import matplotlib
@@ -145,20 +131,27 @@ def comparison(comparison: "Comparison", *, measure: str | None = None) -> Any:
         >>> import taskelites as te
         >>> arm = te.domain("arm", tasks=200)
         >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
-        >>> len(te.show.comparison(found).axes)
-        2
+        >>> left, right = te.show.comparison(found)
+        >>> left.get_xlabel()
+        'evaluations'
     """
+    _chosen(comparison, None)
+    _is_gap(comparison, measure)
+    pair = _new_pair(len(comparison.labels)) if ax is None else given_pair(ax)
+    draw_medians(comparison, pair[0], measure=measure)
+    finals(comparison, pair[1], measure=measure)
+    return pair
+
+
+def _new_pair(number: int) -> np.ndarray:
     import matplotlib.pyplot as plt
 
-    number = len(comparison.labels)
     figure = plt.figure(figsize=(11, max(4.2, 1.6 + 0.4 * number)), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.3, 1])
-    curves(comparison, ax=left, measure=measure)
-    finals(comparison, ax=right, measure=measure)
-    return figure
+    pair: np.ndarray = figure.subplots(1, 2, width_ratios=[1.3, 1])
+    return pair
 
 
-def _shown(label: str) -> str:
+def shown(label: str) -> str:
     """A label as a picture shows it: broken where it is long, and no formula."""
     return fill(label, _LABEL_WIDTH).replace("$", r"\$")
 
@@ -177,12 +170,6 @@ def _tidy(axis: Any, limits: tuple[float, float]) -> None:
 def _runs(comparison: "Comparison") -> str:
     numbers = sorted({len(results) for results in comparison.results.values()})
     return " to ".join(str(number) for number in dict.fromkeys([numbers[0], numbers[-1]])) + " runs"
-
-
-def _axes(ax: Any) -> Any:
-    import matplotlib.pyplot as plt
-
-    return plt.figure(figsize=(6.4, 4.4), layout="constrained").add_subplot() if ax is None else ax
 
 
 def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
