@@ -338,7 +338,7 @@ def test_the_distribution_counts_solved_tasks():
     assert [one.get_label() for one in axes.lines] == ["mean 1", "median 0.5"]
     assert [one.get_xdata()[0] for one in axes.lines] == [1, 0.5]
     assert axes.get_title() == "4 of 5 tasks solved"
-    assert show.distribution(made([np.nan])).get_title() == "0 of 1 tasks solved"
+    assert show.distribution(made([np.nan])).get_title() == "0 of 1 task solved"
 
 
 def test_maps_take_what_pyribs_takes():

@@ -99,10 +99,15 @@ class Result:
 
     def __repr__(self) -> str:
         numbers = metrics.summary(self.fitness)
-        return (
-            f"<Result: {int(self.solved.sum())} of {len(self)} tasks solved, mean fitness {numbers['mean']:.6g}, "
-            f"{self.evaluations:,} evaluations>"
-        )
+        mean = f"mean fitness {numbers['mean']:.6g}, " if numbers["coverage"] else ""
+        solved = f"{int(self.solved.sum()):,} of {counted(len(self), 'task')} solved"
+        return f"<Result: {solved}, {mean}{counted(self.evaluations, 'evaluation')}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, and how the fitness went."""
+        from taskelites.show.notebook import result_html
+
+        return result_html(self)
 
     def to_row(self) -> dict[str, float]:
         """The measures of this result: coverage, mean, median, quantiles, and the gap (NaN where unknown).
@@ -136,26 +141,36 @@ class Result:
             best         2
             worst        1
         """
+        return "\n".join(f"{name:<12} {value}" for name, value in self.summary_rows())
+
+    def summary_rows(self) -> list[tuple[str, str]]:
+        """The lines of the summary, each a name and a text.
+
+        Example:
+            >>> import taskelites as te
+            >>> result = te.solve(te.domain("arm", tasks=300), evaluations=10_000)
+            >>> result.summary_rows()[0]
+            ('evaluations', '10,000')
+        """
         numbers = self.to_row()
-        percent = 100 * numbers["coverage"]
+        tasks = counted(len(self), "task")
         rows = [
             ("evaluations", f"{self.evaluations:,}"),
-            ("coverage", f"{percent:.4g} % ({int(self.solved.sum()):,} of {len(self):,} tasks)"),
-            ("mean", f"{numbers['mean']:.6g}"),
-            ("median", f"{numbers['median']:.6g}"),
-            ("best", f"{numbers['highest']:.6g}"),
-            ("worst", f"{numbers['lowest']:.6g}"),
+            ("coverage", f"{100 * numbers['coverage']:.4g} % ({int(self.solved.sum()):,} of {tasks})"),
         ]
+        if numbers["coverage"]:
+            shown = {"mean": "mean", "median": "median", "best": "highest", "worst": "lowest"}
+            rows += [(name, f"{numbers[measure]:.6g}") for name, measure in shown.items()]
         if self.optimum is not None:
             gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
             rows.append(("gap", gap))
         if self.failed:
-            rows.append(("failed", f"{self.failed:,} evaluations ({self.failure_counts()})"))
+            rows.append(("failed", f"{counted(self.failed, 'evaluation')} ({self.failure_counts()})"))
         if self.retried:
-            rows.append(("retried", f"{self.retried:,} evaluations"))
+            rows.append(("retried", counted(self.retried, "evaluation")))
         if self.infeasible:
-            rows.append(("infeasible", f"{self.infeasible:,} evaluations (-inf)"))
-        return "\n".join(f"{name:<12} {value}" for name, value in rows)
+            rows.append(("infeasible", f"{counted(self.infeasible, 'evaluation')} (-inf)"))
+        return rows
 
     def failure_counts(self) -> str:
         """How many evaluations failed in which way, in words.
@@ -171,7 +186,10 @@ class Result:
         return ", ".join(f"{kind} {number:,}" for kind, number in self.failures.items() if number) or "NaN or +inf"
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row a task: `task_id`, `task` (the text of an object), descriptors, `fitness`, ..., `solution_0`, ...
+        """One row a task.
+
+        Columns: `task_id`, `task` (the text of an object), the descriptors by their names, `fitness`, `optimum` (where
+        it is known), `evaluations`, `last_improved`, `solution_0`, ...; NaN in an unsolved task's fitness and solution.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -187,13 +205,41 @@ class Result:
             columns["task"] = [str(task) for task in self.tasks.objects]
         if self.tasks.descriptors is not None:
             columns |= dict(zip(self.tasks.names, self.tasks.descriptors.T, strict=True))
+        columns["fitness"] = self.fitness
+        if self.optimum is not None:
+            columns["optimum"] = self.optimum
         columns |= {
-            "fitness": self.fitness,
             "evaluations": self.task_evaluations,
             "last_improved": self.last_improved,
         }
         columns |= {f"solution_{i}": column for i, column in enumerate(self.solutions.T)}
         return pd.DataFrame(columns)
+
+    def to_pyribs(self, **kwargs: Any) -> Any:
+        """A `ribs.archives.CVTArchive` of pyribs: the tasks are its centroids, in their order, the elites its elites.
+
+        The elite of task `i` is in cell `i`, with its fitness as objective and the descriptors of its task as measures;
+        the cell of an unsolved task is empty. Descriptors are taken as they are, without the scale of `te.Tasks`.
+        Where tasks have equal descriptors, pyribs can tell one of them only: the best elite is kept, with a warning.
+
+        Args:
+            **kwargs: of `CVTArchive`, such as `ranges` (by default half a cell wider than the tasks) or
+                `qd_score_offset` (0 by default; its QD score wants the least fitness that is possible).
+
+        Raises:
+            ValueError: for tasks without descriptors.
+            ImportError: if pyribs, 0.9 or newer, is not installed.
+
+        Example:
+            >>> import taskelites as te
+            >>> result = te.solve(te.domain("arm", tasks=200), evaluations=5000)
+            >>> archive = result.to_pyribs()
+            >>> archive.cells, bool(archive.stats.obj_max == result.fitness.max())
+            (200, True)
+        """
+        from taskelites.export import to_pyribs
+
+        return to_pyribs(self, **kwargs)
 
     def predict(self, new_tasks: Any) -> np.ndarray:
         """A solution for tasks that were not solved: that of the nearest solved task, `(m, dim)`.
@@ -266,6 +312,16 @@ class Result:
             "task_objects": None if self.tasks.objects is None else [str(task) for task in self.tasks.objects],
         }
         return arrays, about
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, in words.
+
+    Example:
+        >>> counted(1, "task"), counted(5000, "task")
+        ('1 task', '5,000 tasks')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def load(path: str | PathLike[str]) -> Result:

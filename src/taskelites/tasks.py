@@ -7,6 +7,7 @@ which it puts the other tasks: `Tasks.neighbours`. Where that square table would
 
 import csv
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,11 @@ TABLE_LIMIT = 10_000
 DISTANCE_FUNCTION_LIMIT = 5_000
 
 # What a table of results has besides the descriptors.
-_OTHER_COLUMNS = ("task_id", "task", "fitness", "evaluations", "last_improved")
+_OTHER_COLUMNS = (
+    *("task_id", "task", "fitness", "optimum", "evaluations", "last_improved"),
+    *("algorithm", "replicate"),  # of several runs in one table
+)
+_SOLUTION = re.compile(r"solution_\d+")
 _FEW_TASKS = 200
 _RANGE_RATIO = 10.0
 
@@ -112,11 +117,12 @@ class Tasks:
             return tuple(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
             raise ValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
-        taken = [name for name in names if list(names).count(name) > 1 or name in _OTHER_COLUMNS]
+        own = [str(name) for name in names]
+        taken = [name for name in own if own.count(name) > 1 or name in _OTHER_COLUMNS or _SOLUTION.fullmatch(name)]
         if taken:
-            others = ", ".join(_OTHER_COLUMNS)
+            others = ", ".join([*_OTHER_COLUMNS, "solution_0, ..."])
             raise ValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
-        return tuple(map(str, names))
+        return tuple(own)
 
     def _checked_distance(self, distance: Any) -> Any:
         if distance is None:

@@ -12,12 +12,14 @@ from typing import Any
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
+from taskelites.cli.exporting import export
 from taskelites.cli.reporting import add_no_report, drawing_time, report
 from taskelites.cli.running import add_manner, replay, resume, run, seconds
 from taskelites.cli.typed import number
 from taskelites.cli.watching import size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
+from taskelites.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
 _DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
@@ -30,6 +32,7 @@ examples:
   taskelites resume days --evaluations 2e6
   taskelites report days
   taskelites watch days --task best,median,worst --out walks.mp4
+  taskelites export days --out days.parquet
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites reproduce arm --replicates 5 --evaluations 2e5
   taskelites reproduce hexapod --tasks 200 --replicates 5 --evaluations 5e4 --set single_evaluations=2e4
@@ -97,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands, shared)
     _add_report(commands, shared)
     _add_watch(commands, shared)
+    _add_export(commands, shared)
     _add_compare(commands, shared)
     _add_reproduce(commands, shared)
     listing = commands.add_parser(
@@ -218,6 +222,31 @@ def _add_watch(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=float, default=30.0, metavar="N", help="frames a second (default: 30)")
     parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.25 is slow motion (default: 1)")
     parser.add_argument("--seed", type=number, metavar="N", help="of the random tasks")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "export",
+        parents=[shared],
+        help="writes the elites of a run as a table",
+        description="Write what a run found as a table, one row a task: task_id, descriptors, fitness, solution_0, ... "
+        "Replicates get a column `replicate`, those of a comparison `algorithm` as well. An earlier export is "
+        "replaced, any other file is not.",
+        epilog="examples:\n"
+        "  taskelites export runs/my-run\n"
+        "  taskelites export runs/my-run --format npz\n"
+        "  taskelites export runs/my-comparison --out all.parquet\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=export)
+    parser.add_argument(
+        "run", metavar="RUN", help="a run folder, that of one replicate, a saved result.npz, or a comparison's folder"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="ending in .csv, .parquet or .npz (default: tasks.csv in the run folder)"
+    )
+    parser.add_argument("--format", choices=FORMATS, help="of the default file (default: csv)")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 

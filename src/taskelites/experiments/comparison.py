@@ -16,7 +16,7 @@ import numpy as np
 from taskelites import metrics
 from taskelites.errors import one_of
 from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
-from taskelites.result import Result, load
+from taskelites.result import Result, counted, load
 from taskelites.storage import file_name, write_text, write_whole
 
 if TYPE_CHECKING:
@@ -64,8 +64,15 @@ class Comparison:
             raise ValueError("results must be of the same tasks, and these are of different ones")
 
     def __repr__(self) -> str:
-        runs = sum(map(len, self.results.values()))
-        return f"<Comparison: {len(self.results)} algorithms, {runs} runs of {self.budget:,} evaluations>"
+        runs = counted(sum(map(len, self.results.values())), "run")
+        return f"<Comparison: {counted(len(self.results), 'algorithm')}, {runs} of {self.budget:,} evaluations>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of the summary."""
+        from taskelites.show.notebook import table_html
+
+        about = f"{repr(self)[1:-1]}; median (interquartile range)"
+        return f"<div><div><strong>{about}</strong></div>{table_html(self._cells(), heading=True)}</div>"
 
     @property
     def labels(self) -> list[str]:
@@ -317,7 +324,7 @@ class Comparison:
         settings = read_settings(folder)
         results = {}
         for label in settings["algorithms"]:
-            found = [result for path in _run_folders(runs_of(folder, label)) if (result := _readable(path)) is not None]
+            found = [result for path in run_folders(runs_of(folder, label)) if (result := _readable(path)) is not None]
             if found:
                 results[label] = found
         if not results:
@@ -368,8 +375,14 @@ def save_figure(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def _run_folders(place: Path) -> list[Path]:
-    """The folders of replicates that hold a result, in their order."""
+def run_folders(place: Path) -> list[Path]:
+    """The folders of replicates that hold a result, in their order.
+
+    Example:
+        >>> import tempfile
+        >>> run_folders(Path(tempfile.mkdtemp()))
+        []
+    """
     numbers = {path: path.name.removeprefix("replicate-") for path in place.glob("replicate-*")}
     there = [path for path, number in numbers.items() if number.isdecimal() and (path / "result.npz").exists()]
     return sorted(there, key=lambda path: int(numbers[path]))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import whole_number
-from taskelites.result import Result
+from taskelites.result import Result, counted
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.contest import COLOURS
 
@@ -137,7 +137,7 @@ def distribution(
         raise TypeError(f"result must be a Result, not {type(result).__name__}")
     fitness = result.fitness[result.solved].astype(float)
     ax = axes_or_new(ax)
-    title = "" if len(fitness) == len(result) else f"{len(fitness):,} of {len(result):,} tasks solved"
+    title = "" if len(fitness) == len(result) else f"{len(fitness):,} of {counted(len(result), 'task')} solved"
     ax.set(xlabel="fitness", ylabel="tasks")
     ax.set_title(title, fontsize="small")
     if len(fitness) == 0:

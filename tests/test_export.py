@@ -1,0 +1,293 @@
+"""Tables in files, archives of pyribs, and what a notebook shows."""
+
+import builtins
+import csv
+import io
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import taskelites as te
+from taskelites.cli import main
+from taskelites.export import one_table, write_table
+
+
+def made(fitness, descriptors=None, **kwargs):
+    """A result that no run gave; the solution of task i is i, i + 0.5."""
+    fitness = np.array(fitness, dtype=float)
+    numbers = np.arange(len(fitness), dtype=float)
+    tasks = te.Tasks(
+        descriptors=numbers[:, None] / 3 if descriptors is None else descriptors, names=kwargs.pop("names", None)
+    )
+    return te.Result(
+        solutions=np.where(np.isfinite(fitness)[:, None], numbers[:, None] + [0, 0.5], np.nan),
+        fitness=fitness,
+        **({"tasks": tasks} | kwargs),
+        evaluations=9,
+        task_evaluations=np.full(len(fitness), 3),
+        last_improved=np.arange(len(fitness)),
+    )
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    made([0.1, np.nan, 1 / 3], names=["load"], optimum=np.ones(3)).save(folder / "result.npz")
+    return folder
+
+
+COLUMNS = ["task_id", "load", "fitness", "optimum", "evaluations", "last_improved", "solution_0", "solution_1"]
+
+
+def test_the_optimum_has_a_column_where_it_is_known():
+    frame = made([0.1, np.nan], names=["load"], optimum=np.array([1.0, 2.0])).to_dataframe()
+    assert list(frame.columns) == COLUMNS
+    assert frame["optimum"].tolist() == [1, 2]
+    assert frame["solution_1"].isna().tolist() == [False, True]
+    assert "optimum" not in made([0.1]).to_dataframe()
+
+
+def test_csv_keeps_every_bit(run, capsys):
+    assert main(["export", str(run)]) == 0
+    assert capsys.readouterr().out == f"saved        {run}/tasks.csv (3 rows, 8 columns)\n"
+    with (run / "tasks.csv").open(newline="") as file:  # read by Python, whose float is exact
+        header, *rows = csv.reader(file)
+    assert header == COLUMNS
+    numbers = np.array([[float(cell or "nan") for cell in row] for row in rows])
+    np.testing.assert_array_equal(numbers, te.load(run).to_dataframe().to_numpy())
+    assert (run / "tasks.csv").read_text().splitlines()[2] == f"1,{1 / 3!r},,1.0,3,1,,"
+
+
+def test_parquet_keeps_every_bit(run):
+    assert main(["export", str(run / "result.npz"), "--format", "parquet"]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(run / "tasks.parquet"), te.load(run).to_dataframe(), check_exact=True)
+
+
+def test_npz_holds_plain_arrays(run, tmp_path):
+    assert main(["export", str(run), "--out", str(tmp_path / "x.npz")]) == 0
+    result = te.load(run)
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
+        assert set(arrays.files) == {
+            *("task_id", "fitness", "optimum", "evaluations", "last_improved"),
+            *("solutions", "descriptors", "descriptor_names"),
+        }
+        np.testing.assert_array_equal(arrays["solutions"], result.solutions)
+        np.testing.assert_array_equal(arrays["descriptors"], result.tasks.descriptors)
+        np.testing.assert_array_equal(arrays["fitness"], result.fitness)
+        assert arrays["descriptor_names"].tolist() == ["load"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_objects_are_text_whatever_they_say(kind, tmp_path):
+    texts = ['a,"b"\n=1+1', "é", "x"]
+    result = made([1, 2, 3], tasks=te.Tasks(texts))
+    path = tmp_path / f"x.{kind}"
+    write_table(path, one_table([({}, result)]), ())
+    if kind == "npz":
+        assert np.load(path, allow_pickle=False)["task"].tolist() == texts
+    else:
+        frame = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
+        assert frame["task"].tolist() == texts
+
+
+@pytest.mark.filterwarnings("default:.*the others are left out")
+def test_replicates_are_told_by_a_column(tmp_path, capsys):
+    for number in (0, 2, 10):
+        (tmp_path / f"replicate-{number}").mkdir()
+        made([number, 5]).save(tmp_path / f"replicate-{number}/result.npz")
+    (tmp_path / "replicate-11").mkdir()  # not finished
+    assert main(["export", str(tmp_path), "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert "(6 rows, 8 columns, 3 runs)" in out
+    assert "warning: 3 of 4 runs have a result; the others are left out" in err
+    frame = pd.read_csv(tmp_path / "tasks.csv")
+    assert frame[["replicate", "task_id", "fitness"]].to_numpy().tolist() == [
+        *([0, 0, 0], [0, 1, 5], [2, 0, 2], [2, 1, 5]),
+        *([10, 0, 10], [10, 1, 5]),
+    ]
+    assert main(["export", str(tmp_path / "replicate-2")]) == 0
+    assert "replicate" not in pd.read_csv(tmp_path / "replicate-2/tasks.csv")
+
+
+@pytest.mark.filterwarnings("default:.*the others are left out")
+def test_a_comparison_is_told_by_two_columns(tmp_path, small_arm, capsys):
+    te.compare(small_arm, algorithms=["mt-map-elites", "random"], replicates=2, evaluations=300, out=tmp_path / "c")
+    assert main(["export", str(tmp_path / "c"), "--out", str(tmp_path / "all.parquet"), "--quiet"]) == 0
+    frame = pd.read_parquet(tmp_path / "all.parquet")
+    assert list(frame.columns[:3]) == ["algorithm", "replicate", "task_id"]
+    assert len(frame) == 4 * 200
+    found = te.Comparison.load(tmp_path / "c")
+    for (label, number), rows in frame.groupby(["algorithm", "replicate"]):
+        np.testing.assert_array_equal(rows["fitness"], found.results[label][number].fitness)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "c/runs/random/replicate-1/result.npz").unlink()
+    assert main(["export", str(tmp_path / "c"), "--quiet"]) == 0
+    assert "warning: random: 1 of 2 runs have a result; the others are left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_an_export_replaces_an_earlier_one_only(run, kind, capsys):
+    line = ["export", str(run), "--out", str(run / f"x.{kind}")]
+    assert main(line) == 0
+    first = (run / f"x.{kind}").read_bytes()
+    assert main(line) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("replaced     ")
+    assert (run / f"x.{kind}").read_bytes() == first
+    (run / f"x.{kind}").write_bytes(b"mine")
+    assert main(line) == 2
+    assert "is there already and no earlier export, so it stays; name another file" in capsys.readouterr().err
+    assert (run / f"x.{kind}").read_bytes() == b"mine"
+
+
+def test_the_result_itself_stays(run, capsys):
+    before = (run / "result.npz").read_bytes()
+    assert main(["export", str(run), "--out", str(run / "result.npz")]) == 2
+    assert "no earlier export, so it stays" in capsys.readouterr().err
+    assert (run / "result.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "there is no run 'nowhere'"),
+        (["{run}", "--out", "x.txt"], r"--out must end in \.csv, \.parquet or \.npz, not 'x\.txt'"),
+        (["{run}", "--out", "x.csv", "--format", "npz"], r"--out ends in \.csv, and --format is npz; leave one"),
+        (["{run}", "--out", "nowhere/x.csv"], "there is no folder 'nowhere' to write 'x.csv' to"),
+        (["{run}/.."], "there is no result .*; there are some in its folders 'run' to 'run'"),
+    ],
+)
+def test_what_export_refuses(run, words, message, capsys):
+    assert main(["export", *(word.format(run=run) for word in words)]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_run_without_a_result_says_what_to_do(tmp_path, capsys):
+    (tmp_path / "run.json").write_text('{"format": "taskelites-run", "version": 1}')
+    assert main(["export", str(tmp_path)]) == 2
+    assert "has no result yet; it gets one when it ends" in capsys.readouterr().err
+
+
+def without(monkeypatch, missing):
+    """As if a package were not installed."""
+    real = builtins.__import__
+
+    def look(name, *args, **kwargs):
+        if name.split(".")[0] == missing:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", look)
+
+
+def test_missing_packages_are_named(run, monkeypatch, capsys):
+    without(monkeypatch, "pyarrow")
+    assert main(["export", str(run), "--format", "parquet"]) == 2
+    assert "Parquet needs the package pyarrow: pip install 'taskelites[parquet]'" in capsys.readouterr().err
+    without(monkeypatch, "ribs")
+    with pytest.raises(ImportError, match=r"to_pyribs needs the package ribs, 0\.9 or newer: pip install"):
+        made([1]).to_pyribs()
+
+
+def test_each_elite_is_in_the_cell_of_its_task(small_arm):
+    result = te.solve(small_arm, evaluations=300)
+    assert 0 < result.coverage < 1
+    archive = result.to_pyribs()
+    assert np.array_equal(archive.centroids, result.tasks.descriptors)
+    data = archive.data()
+    order = np.argsort(data["index"])
+    solved = np.flatnonzero(result.solved)
+    assert data["index"][order].tolist() == solved.tolist()
+    assert np.array_equal(data["solution"][order], result.solutions[solved])
+    assert np.array_equal(data["objective"][order], result.fitness[solved])
+    assert np.array_equal(data["measures"][order], result.tasks.descriptors[solved])
+    assert data["objective"].dtype == np.float64
+    assert archive.stats.coverage == result.coverage
+
+
+def test_pyribs_draws_the_archive(small_arm):
+    visualize = pytest.importorskip("ribs.visualize")
+    archive = te.solve(small_arm, evaluations=300).to_pyribs()
+    _, axes = plt.subplots()
+    visualize.cvt_archive_heatmap(archive, axes)
+    assert len(axes.collections[0].get_paths()) == 200
+    # Whole cells: beyond the outermost tasks there is room on all sides.
+    low, high = archive.centroids.min(axis=0), archive.centroids.max(axis=0)
+    assert (archive.lower_bounds < low).all()
+    assert (archive.upper_bounds > high).all()
+    visualize.cvt_archive_heatmap(made([1, 2, 3]).to_pyribs(), plt.subplots()[1])  # one descriptor
+    plt.close("all")
+
+
+def test_ranges_of_the_archive():
+    archive = made([1, 2, 3, 4], [[0, 7], [1, 7], [2, 7], [4, 7]]).to_pyribs()
+    # Of four tasks in two dimensions a cell is half as wide as all; what does not vary gets a width of one.
+    assert archive.lower_bounds.tolist() == [-1, 6.5]
+    assert archive.upper_bounds.tolist() == [5, 7.5]
+    given = made([1, 2]).to_pyribs(ranges=[(0, 1)], qd_score_offset=-3.0)
+    assert given.upper_bounds.tolist() == [1]
+    assert given.stats.qd_score == 1 + 2 + 2 * 3
+
+
+def test_equal_descriptors_keep_the_best_elite_and_say_so():
+    result = made([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
+    with pytest.warns(te.TaskWarning, match="1 of 4 tasks have the descriptors of another"):
+        archive = result.to_pyribs()
+    assert sorted(archive.data("objective").tolist()) == [2, 5]
+
+
+def test_nothing_solved_is_an_empty_archive():
+    archive = made([np.nan, np.nan]).to_pyribs()
+    assert archive.empty
+    assert archive.cells == 2
+
+
+def test_what_pyribs_can_not_have():
+    with pytest.raises(ValueError, match="to_pyribs needs descriptors, which become the centroids"):
+        made([1, 2], tasks=te.Tasks(["a", "b"])).to_pyribs()
+    with pytest.raises(TypeError, match="to_pyribs takes centroids from the result; leave it out"):
+        made([1]).to_pyribs(centroids=3)
+
+
+HISTORY = {"evaluations": [10, 100, 1000], "mean": [0.0, 1.0, 2.0], "q05": [-1, 0, 1], "q95": [1, 2, 3]}
+
+
+def test_a_notebook_shows_the_summary_and_the_curve():
+    history = {name: np.array(column) for name, column in HISTORY.items()}
+    page = made(
+        [1, 2], history=history, settings={"algorithm": {"name": "mine"}, "problem": "p", "seed": 3}
+    )._repr_html_()
+    tree = ElementTree.parse(io.StringIO(page))  # well formed
+    assert tree.find(".//strong").text == "Result of mine, on p, seed 3"
+    cells = [[cell.text for cell in row] for row in tree.iter("tr")]
+    assert cells[:3] == [["evaluations", "9"], ["coverage", "100 % (2 of 2 tasks)"], ["mean", "1.5"]]
+    # Over the logarithm of the evaluations; from -1 at the lower edge to 3 at the upper.
+    assert tree.find(".//polyline").get("points") == "0.0,67.5 110.0,45.0 220.0,22.5"
+    assert "<svg" not in made([1, 2])._repr_html_()
+
+
+def test_a_notebook_shows_hostile_text_as_text():
+    hostile = "<script>alert('x')</script>\"&"
+    page = made([1, np.nan], settings={"problem": hostile, "algorithm": "odd"}, failed=2, failures={hostile: 2})
+    assert "<script" not in page._repr_html_()
+    assert page._repr_html_().count("&lt;script&gt;") == 2
+    ElementTree.parse(io.StringIO(page._repr_html_()))
+
+
+def test_a_notebook_shows_a_comparison(small_arm):
+    found = te.compare(small_arm, algorithms={"<b>": "random"}, replicates=1, evaluations=300)
+    tree = ElementTree.parse(io.StringIO(found._repr_html_()))
+    assert [row[0].text for row in tree.iter("tr")] == ["algorithm", "<b>"]
+    assert repr(found) == "<Comparison: 1 algorithm, 1 run of 300 evaluations>"
+
+
+def test_one_and_none_read_well():
+    assert repr(made([0.5])) == "<Result: 1 of 1 task solved, mean fitness 0.5, 9 evaluations>"
+    nothing = replace(made([np.nan, np.nan]), evaluations=1)
+    assert repr(nothing) == "<Result: 0 of 2 tasks solved, 1 evaluation>"
+    assert nothing.summary() == "evaluations  1\ncoverage     0 % (0 of 2 tasks)"
