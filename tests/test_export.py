@@ -3,6 +3,7 @@
 import builtins
 import csv
 import io
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -116,18 +117,23 @@ def test_replicates_are_told_by_a_column(tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("default:.*the others are left out")
-def test_a_comparison_is_told_by_two_columns(tmp_path, small_arm, capsys):
-    te.compare(small_arm, algorithms=["mt-map-elites", "random"], replicates=2, evaluations=300, out=tmp_path / "c")
-    assert main(["export", str(tmp_path / "c"), "--out", str(tmp_path / "all.parquet"), "--quiet"]) == 0
+def test_a_comparison_is_told_by_two_columns(tmp_path, capsys):
+    settings = {"algorithms": {"a b": {}, "random": {}}, "replicates": 2}
+    document = {"format": "taskelites-comparison", "version": 1, "settings": settings}
+    (tmp_path / "comparison.json").write_text(json.dumps(document))
+    assert main(["export", str(tmp_path)]) == 2
+    assert "holds no finished run" in capsys.readouterr().err
+    for folder, number in (("a-b", 0), ("a-b", 1), ("random", 1)):
+        (tmp_path / f"runs/{folder}/replicate-{number}").mkdir(parents=True)
+        made([len(folder), number]).save(tmp_path / f"runs/{folder}/replicate-{number}/result.npz")
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "all.parquet"), "--quiet"]) == 0
     frame = pd.read_parquet(tmp_path / "all.parquet")
-    assert list(frame.columns[:3]) == ["algorithm", "replicate", "task_id"]
-    assert len(frame) == 4 * 200
-    found = te.Comparison.load(tmp_path / "c")
-    for (label, number), rows in frame.groupby(["algorithm", "replicate"]):
-        np.testing.assert_array_equal(rows["fitness"], found.results[label][number].fitness)
-    assert capsys.readouterr().err == ""
-    (tmp_path / "c/runs/random/replicate-1/result.npz").unlink()
-    assert main(["export", str(tmp_path / "c"), "--quiet"]) == 0
+    assert frame.iloc[:, [0, 1, 2, 4]].to_numpy().tolist() == [
+        *(["a b", 0, 0, 3], ["a b", 0, 1, 0]),
+        *(["a b", 1, 0, 3], ["a b", 1, 1, 1]),
+        *(["random", 1, 0, 6], ["random", 1, 1, 1]),
+    ]
+    assert list(frame.columns[:5]) == ["algorithm", "replicate", "task_id", "descriptor_0", "fitness"]
     assert "warning: random: 1 of 2 runs have a result; the others are left out" in capsys.readouterr().err
 
 
@@ -279,11 +285,14 @@ def test_a_notebook_shows_hostile_text_as_text():
     ElementTree.parse(io.StringIO(page._repr_html_()))
 
 
-def test_a_notebook_shows_a_comparison(small_arm):
-    found = te.compare(small_arm, algorithms={"<b>": "random"}, replicates=1, evaluations=300)
+def test_a_notebook_shows_a_comparison():
+    row = {"evaluations": 9, "seconds": 0.5, "coverage": 1.0, "mean": 1.5, "lowest": 1.0}
+    run = made([1, 2], history={name: np.array([value]) for name, value in row.items()})
+    found = te.Comparison(results={"<b>": [run]})
     tree = ElementTree.parse(io.StringIO(found._repr_html_()))
-    assert [row[0].text for row in tree.iter("tr")] == ["algorithm", "<b>"]
-    assert repr(found) == "<Comparison: 1 algorithm, 1 run of 300 evaluations>"
+    cells = [[cell.text for cell in row] for row in tree.iter("tr")]
+    assert [row[:3] for row in cells] == [["algorithm", "mean over all tasks", "coverage"], ["<b>", "1.5", "100 %"]]
+    assert repr(found) == "<Comparison: 1 algorithm, 1 run of 9 evaluations>"
 
 
 def test_one_and_none_read_well():
