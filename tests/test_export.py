@@ -269,7 +269,7 @@ def test_a_notebook_shows_the_summary_and_the_curve():
         [1, 2], history=history, settings={"algorithm": {"name": "mine"}, "problem": "p", "seed": 3}
     )._repr_html_()
     tree = ElementTree.parse(io.StringIO(page))  # well formed
-    assert tree.find(".//strong").text == "Result of mine, on p, seed 3"
+    assert tree.find(".//strong").text == "Result of mine on p, seed 3"
     cells = [[cell.text for cell in row] for row in tree.iter("tr")]
     assert cells[:3] == [["evaluations", "9"], ["coverage", "100 % (2 of 2 tasks)"], ["mean", "1.5"]]
     # Over the logarithm of the evaluations; from -1 at the lower edge to 3 at the upper.

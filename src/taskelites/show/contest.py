@@ -54,7 +54,7 @@ def draw_medians(
         ax.set_xscale(xscale)
         if _is_gap(comparison, measure):
             ax.set_yscale("log")
-            _tidy(ax.yaxis, ax.get_ylim())
+            tidy_log(ax.yaxis, ax.get_ylim())
     ax.grid(alpha=0.3)
     ax.legend(lines, [shown(label) for label in chosen], fontsize="small")
     ax.set_title(f"median and quartiles of {_runs(comparison)}", fontsize="small")
@@ -109,7 +109,7 @@ def finals(
     ax.set(xlabel=f"{name}\nafter {comparison.budget:,} evaluations")
     if _is_gap(comparison, measure) and any(np.isfinite(own).any() for own in values):
         ax.set_xscale("log")
-        _tidy(ax.xaxis, ax.get_xlim())
+        tidy_log(ax.xaxis, ax.get_xlim())
     ax.grid(axis="x", alpha=0.3)
     return ax
 
@@ -156,14 +156,14 @@ def shown(label: str) -> str:
     return fill(label, _LABEL_WIDTH).replace("$", r"\$")
 
 
-def _tidy(axis: Any, limits: tuple[float, float]) -> None:
+def tidy_log(axis: Any, limits: tuple[float, float]) -> None:
     """On a logarithmic axis of less than a decade, a few plain numbers: powers of ten would overlap, or be missing."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     low, high = sorted(limits)
     if high < 10 * low:
         axis.set_major_locator(MaxNLocator(4))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
         axis.set_minor_formatter(NullFormatter())
 
 

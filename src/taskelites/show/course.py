@@ -9,7 +9,7 @@ from taskelites import metrics
 from taskelites.errors import one_of
 from taskelites.result import Result
 from taskelites.show.canvas import axes_or_new, given_pair
-from taskelites.show.contest import COLOURS, colour_of, draw_medians, shown
+from taskelites.show.contest import COLOURS, colour_of, draw_medians, shown, tidy_log
 from taskelites.show.history import bandit_sizes, bandit_table
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def curves(
         styles = _draw_several(ax, named, runs, colours)
     ax.set(xlabel="evaluations", ylabel="fitness of the solved tasks" if _unsolved(runs) else "fitness")
     ax.set_xscale(xscale)
+    if xscale == "log":
+        tidy_log(ax.xaxis, ax.get_xlim())
     ax.grid(alpha=0.3)
     handles, names = ax.get_legend_handles_labels()
     if _unsolved(runs) if coverage is None else coverage:

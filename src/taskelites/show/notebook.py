@@ -14,6 +14,8 @@ from taskelites.result import Result
 _WIDTH, _HEIGHT = 220, 90
 # As many points as the curve has pixels to show.
 _MOST_POINTS = 110
+# A table of an old page, or of a style sheet, has a colour of its own, unless it is told.
+_TABLE = "border-collapse:collapse;border:none;color:inherit;font-size:inherit;margin:0"
 _CELL = "padding:0.1em 0.9em 0.1em 0;text-align:left;vertical-align:top;border:none;background:none"
 
 
@@ -29,12 +31,12 @@ def result_html(result: Result) -> str:
     settings = result.settings
     algorithm = settings.get("algorithm")
     name = algorithm.get("name") if isinstance(algorithm, dict) else None
-    parts = [("of ", name), ("on ", settings.get("problem")), ("seed ", settings.get("seed"))]
-    heading = "Result " + ", ".join(f"{before}{text}" for before, text in parts if text is not None)
+    parts = [(" of ", name), (" on ", settings.get("problem")), (", seed ", settings.get("seed"))]
+    heading = "Result" + "".join(f"{before}{text}" for before, text in parts if text is not None)
     body = table_html([[name, value] for name, value in result.summary_rows()])
     curve = _curve(result)
     return (
-        f"<div><div><strong>{escape(heading.strip())}</strong></div>"
+        f"<div><div><strong>{escape(heading)}</strong></div>"
         f'<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:center">{body}{curve}</div></div>'
     )
 
@@ -51,7 +53,7 @@ def table_html(rows: Sequence[Sequence[Any]], *, heading: bool = False) -> str:
         kinds = ["th" if place == 0 or (heading and number == 0) else "td" for place in range(len(row))]
         cells = (f'<{kind} style="{_CELL}">{escape(str(cell))}</{kind}>' for kind, cell in zip(kinds, row, strict=True))
         lines.append(f'<tr style="background:none">{"".join(cells)}</tr>')
-    return f'<table style="border-collapse:collapse;border:none">{"".join(lines)}</table>'
+    return f'<table style="{_TABLE}">{"".join(lines)}</table>'
 
 
 def _curve(result: Result) -> str:
