@@ -65,6 +65,14 @@ def test_csv_keeps_every_bit(run, capsys):
     assert (run / "tasks.csv").read_text().splitlines()[2] == f"1,{1 / 3!r},,1.0,3,1,,"
 
 
+def test_csv_of_32_bits_is_the_same_in_32_bits(tmp_path):
+    result = made([0.1, 1 / 3, 1e-30])
+    result = replace(result, fitness=result.fitness.astype(np.float32))
+    write_table(tmp_path / "x.csv", one_table([({}, result)]), result.tasks.names)
+    read = [float(line.split(",")[2]) for line in (tmp_path / "x.csv").read_text().splitlines()[1:]]
+    assert np.array_equal(np.array(read, np.float32), result.fitness)
+
+
 def test_parquet_keeps_every_bit(run):
     assert main(["export", str(run / "result.npz"), "--format", "parquet"]) == 0
     pd.testing.assert_frame_equal(pd.read_parquet(run / "tasks.parquet"), te.load(run).to_dataframe(), check_exact=True)
