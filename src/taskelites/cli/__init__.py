@@ -230,9 +230,10 @@ def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
         "export",
         parents=[shared],
         help="writes the elites of a run as a table",
-        description="Write what a run found as a table, one row a task: task_id, descriptors, fitness, solution_0, ... "
-        "Replicates get a column `replicate`, those of a comparison `algorithm` as well. An earlier export is "
-        "replaced, any other file is not.",
+        description="Write what a run found as a table, one row a task: task_id, descriptors,\n"
+        "fitness, solution_0, ... Replicates get a column `replicate`, those of a\n"
+        "comparison `algorithm` as well. An earlier export is replaced, any other file\n"
+        "is not.",
         epilog="examples:\n"
         "  taskelites export runs/my-run\n"
         "  taskelites export runs/my-run --format npz\n"
