@@ -30,8 +30,10 @@ _ARRAYS = ("solutions", "fitness", "task_evaluations", "last_improved")
 # The arrays of a file that have an entry a task: kinds of numbers, dimensions.
 _LAYOUT = (
     *(("solutions", "f", 2), ("fitness", "f", 1), ("task_evaluations", "iu", 1), ("last_improved", "iu", 1)),
-    *(("optimum", "f", 1), ("worst", "f", 1)),
+    *(("optimum", "f", 1), ("worst", "f", 1), ("corrected", "f", 1), ("deviation", "f", 1)),
 )
+# Those of them that a result may not have.
+_OPTIONAL = ("optimum", "worst", "corrected", "deviation")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +55,10 @@ class Result:
         settings: how it was made: algorithm, seed, versions.
         optimum: `(n,)`, the best possible fitness of each task, where it is known.
         worst: `(n,)`, the least possible, where it is known.
+        corrected: `(n,)`, the mean of what `te.reevaluate` measured; NaN for a task that was never solved, and where
+            each sample failed. None if nothing was measured again.
+        deviation: `(n,)`, the standard deviation of these samples; NaN where there are fewer than two.
+        samples: how many of them each elite has, failed ones included; 0 if nothing was measured again.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -78,6 +84,9 @@ class Result:
     settings: dict[str, Any] = field(default_factory=dict)
     optimum: np.ndarray | None = None
     worst: np.ndarray | None = None
+    corrected: np.ndarray | None = None
+    deviation: np.ndarray | None = None
+    samples: int = 0
 
     @property
     def solved(self) -> np.ndarray:
@@ -155,7 +164,7 @@ class Result:
         numbers = self.to_row()
         tasks = counted(len(self), "task")
         rows = [
-            ("evaluations", f"{self.evaluations:,}"),
+            ("evaluations", f"{self.evaluations:,}{self._sampling()}"),
             ("coverage", f"{100 * numbers['coverage']:.4g} % ({int(self.solved.sum()):,} of {tasks})"),
         ]
         if numbers["coverage"]:
@@ -164,6 +173,8 @@ class Result:
         if self.optimum is not None:
             gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
             rows.append(("gap", gap))
+        if self.corrected is not None:
+            rows.append(("corrected", self._correction()))
         if self.failed:
             rows.append(("failed", f"{counted(self.failed, 'evaluation')} ({self.failure_counts()})"))
         if self.retried:
@@ -171,6 +182,22 @@ class Result:
         if self.infeasible:
             rows.append(("infeasible", f"{counted(self.infeasible, 'evaluation')} (-inf)"))
         return rows
+
+    def _sampling(self) -> str:
+        samples = self.settings.get("samples", 1)
+        return f", each the mean of {samples:,} samples" if samples > 1 else ""
+
+    def _correction(self) -> str:
+        """What measuring again says, and what was believed of the same elites."""
+        assert self.corrected is not None  # whoever asks has looked
+        known = metrics.solved(self.corrected) & self.solved
+        lost = int(self.solved.sum() - known.sum())
+        less = f"; {lost:,} of the elites gave no number" if lost else ""
+        if not known.any():
+            return f"unknown{less}"
+        of = "one sample" if self.samples == 1 else f"{self.samples:,} samples"
+        now, believed = (float(values[known].mean(dtype=np.float64)) for values in (self.corrected, self.fitness))
+        return f"{now:.6g} mean of {of} (believed {believed:.6g}){less}"
 
     def failure_counts(self) -> str:
         """How many evaluations failed in which way, in words.
@@ -212,6 +239,8 @@ class Result:
             "evaluations": self.task_evaluations,
             "last_improved": self.last_improved,
         }
+        if self.corrected is not None:
+            columns |= {"corrected": self.corrected, "deviation": self.deviation}
         columns |= {f"solution_{i}": column for i, column in enumerate(self.solutions.T)}
         return pd.DataFrame(columns)
 
@@ -294,7 +323,7 @@ class Result:
     def _contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"history_{name}": column for name, column in self.history.items()}
-        arrays |= {name: value for name in ("optimum", "worst") if (value := getattr(self, name)) is not None}
+        arrays |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
         if self.tasks.descriptors is not None:
             arrays["descriptors"] = self.tasks.descriptors
         about = {
@@ -305,6 +334,7 @@ class Result:
             "infeasible": self.infeasible,
             "failures": self.failures,
             "retried": self.retried,
+            "samples": self.samples,
             "history": list(self.history),
             "settings": self.settings,
             "task_names": list(self.tasks.names),
@@ -389,6 +419,9 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         retried=operator.index(about.get("retried", 0)),
         history={name: contents[f"history_{name}"] for name in about["history"]},
         settings=about["settings"],
+        samples=operator.index(about.get("samples", 0)),
         optimum=contents.get("optimum"),
         worst=contents.get("worst"),
+        corrected=contents.get("corrected"),
+        deviation=contents.get("deviation"),
     )

@@ -28,7 +28,7 @@ DISTANCE_FUNCTION_LIMIT = 5_000
 
 # What a table of results has besides the descriptors.
 _OTHER_COLUMNS = (
-    *("task_id", "task", "fitness", "optimum", "evaluations", "last_improved"),
+    *("task_id", "task", "fitness", "optimum", "evaluations", "last_improved", "corrected", "deviation"),
     *("algorithm", "replicate"),  # of several runs in one table
 )
 _SOLUTION = re.compile(r"solution_\d+")

@@ -159,7 +159,7 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     _add_keeping(parser)
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_manner(parser)
+    add_manner(parser, samples=False)
 
 
 def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from taskelites.cli.typed import (
     specification,
 )
 from taskelites.errors import Interrupted, whole_number
-from taskelites.evaluation import Caller, RayExecutor
+from taskelites.evaluation import RayExecutor
 from taskelites.evaluation.engine import Here, Lost, Work
 from taskelites.evaluation.manner import MODES, ON_ERROR, Manner
 from taskelites.evaluation.workers import Workers
@@ -36,7 +36,7 @@ from taskelites.tasks import Tasks
 _MANNER = ("workers", "on_error", "retries", "timeout", "mode")
 
 
-def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True) -> None:
+def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
     """The options that say how a Python fitness is evaluated, and kept."""
     group = parser.add_argument_group("evaluation, for Python functions")
     group.add_argument(
@@ -48,6 +48,8 @@ def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True) -> None:
     )
     group.add_argument("--retries", type=number, metavar="N", help="tries more, for --on-error retry (default: 2)")
     group.add_argument("--timeout", type=seconds, metavar="TIME", help="kill the process of a longer evaluation")
+    if samples:
+        group.add_argument("--samples", type=number, metavar="N", help="the mean of so many calls, against noise")
     if modes:
         group.add_argument(
             "--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)"
@@ -133,7 +135,7 @@ def problem_of(options: argparse.Namespace) -> tuple[Any, Domain]:
 @contextlib.contextmanager
 def manner_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """How to evaluate, as `te.solve` takes it; Ray is joined for as long."""
-    given = {name: value for name in _MANNER if (value := getattr(options, name, None)) is not None}
+    given = {name: value for name in (*_MANNER, "samples") if (value := getattr(options, name, None)) is not None}
     if options.ray is None:
         yield given
         return
@@ -200,19 +202,21 @@ def replay(options: argparse.Namespace) -> int:
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
         print(f"then: {failure.kind}: {failure.message}")
-        timeout = options.timeout or before.timeout
-        print(f"now:  {_replayed(domain, failure, timeout, here=options.here)}")
+        manner = Manner(
+            timeout=options.timeout or before.timeout, setup=getattr(domain, "setup", None), samples=before.samples or 1
+        )
+        print(f"now:  {_replayed(domain, failure, manner, here=options.here)}")
     return 0
 
 
-def _replayed(domain: Domain, failure: FailedEvaluation, timeout: float | None, *, here: bool) -> str:
+def _replayed(domain: Domain, failure: FailedEvaluation, manner: Manner, *, here: bool) -> str:
     """What comes of it now, in words."""
     if domain.call == "jax":
         raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
     tasks: Tasks = domain.tasks
     work = Work(np.array([0]), failure.solution[None], tasks.pick(np.array([failure.task])))
-    caller = Caller(domain.fitness, domain.call, 0, getattr(domain, "setup", None))
-    engine = Here(caller, lambda: False) if here else Workers(caller, 1, timeout)
+    caller = manner.caller(domain.fitness, domain.call)
+    engine = Here(caller, lambda: False) if here else Workers(caller, 1, manner.timeout)
     try:
         engine.submit(work)
         begin = time.monotonic()
@@ -231,7 +235,8 @@ def _replayed(domain: Domain, failure: FailedEvaluation, timeout: float | None, 
             print(trace, file=sys.stderr)
         return f"{answer.troubles[0].kind}: {answer.troubles[0].message}"
     value = float(answer.fitness[0])
-    return f"{'nan: ' if value != value else ''}fitness returned {value!r}, after {took:.3g} s"
+    what = "fitness returned" if manner.samples == 1 else f"the mean of {manner.samples} samples is"
+    return f"{'nan: ' if value != value else ''}{what} {value!r}, after {took:.3g} s"
 
 
 def _closing(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:

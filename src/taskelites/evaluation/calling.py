@@ -14,6 +14,7 @@ import time
 import traceback
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,10 @@ class NonsenseError(Exception):
     """The function returned something that is no fitness."""
 
 
+class HaltedError(Exception):
+    """Somebody asked to stop in the middle of an evaluation."""
+
+
 def nothing(*_: Any) -> None:
     """Note nothing."""
 
@@ -59,6 +64,7 @@ class Caller:
         call: "each" or "batch".
         behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
         setup: makes what the fitness gets as its last argument, once in each worker; None if it gets none.
+        samples: calls of the fitness for one evaluation, which is their mean.
     """
 
     def __init__(
@@ -67,11 +73,14 @@ class Caller:
         call: str,
         behaviour_dim: int = 0,
         setup: Callable[[], Any] | None = None,
+        samples: int = 1,
     ) -> None:
         self.fitness = fitness
         self.call = call
         self.behaviour_dim = behaviour_dim
         self.setup = setup
+        self.samples = samples
+        self.sample = 1  # that is being made
         self.extra: tuple[Any, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -95,15 +104,12 @@ class Caller:
         Args:
             solutions: `(rows, dim)`.
             tasks: as many.
-            begins: told the row that is evaluated next.
-            halt: asked between two evaluations; True leaves the others out of the answer.
+            begins: told, before each call of the fitness, the row that it is for.
+            halt: asked between two of them; True leaves what is not finished by then out of the answer.
         """
         start = time.perf_counter()
-        if self.call == "batch":
-            begins(0)
-            fitness, behaviour, troubles = self._batch(solutions, tasks)
-        else:
-            fitness, behaviour, troubles = self._each(solutions, tasks, begins, halt)
+        evaluate = self._batch if self.call == "batch" else self._each
+        fitness, behaviour, troubles = evaluate(solutions, tasks, begins, halt)
         return fitness, behaviour, [tuple(trouble) for trouble in troubles], time.perf_counter() - start
 
     def _each(
@@ -112,39 +118,91 @@ class Caller:
         fitness = np.full(len(solutions), np.nan)
         behaviour = np.full((len(solutions), self.behaviour_dim), np.nan) if self.behaviour_dim else None
         troubles = []
-        row = 0
+        done = 0
         for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
             begins(row)
             try:
-                value = self.fitness(solution, task, *self.extra)
+                if self.samples == 1:
+                    fitness[row], described = self._once(solution, task, ())
+                else:
+                    fitness[row], described = self._mean(solution, task, (), partial(begins, row), halt)
                 if behaviour is not None:
-                    value, described = self._pair(value)
-                    behaviour[row] = numbers("the behaviour", described, (self.behaviour_dim,))
-                fitness[row] = value if type(value) is float else one_number(value)
+                    behaviour[row] = described
+            except HaltedError:
+                break
             except NonsenseError as problem:
-                troubles.append(Trouble(row, "nonsense", str(problem), ""))
+                troubles.append(Trouble(row, "nonsense", f"{problem}{self._which()}", ""))
             except (Exception, SystemExit) as problem:  # noqa: BLE001 - what the user's function raises is its own
-                troubles.append(Trouble(row, "raised", *raised("fitness", problem)))
+                message, trace = raised("fitness", problem)
+                troubles.append(Trouble(row, "raised", f"{message}{self._which()}", trace))
+            done = row + 1
             if halt():
                 break
-        done = row + 1
         return fitness[:done], None if behaviour is None else behaviour[:done], troubles
 
-    def _batch(self, solutions: np.ndarray, tasks: Any) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
+    def _batch(
+        self, solutions: np.ndarray, tasks: Any, begins: Callable[[int], None], halt: Callable[[], Any]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
         rows = len(solutions)
-        described = None
+        begins(0)
         try:
-            values = self.fitness(solutions, tasks, *self.extra)
-            if self.behaviour_dim:
-                values, described = self._pair(values)
-                described = numbers("the behaviour", described, (rows, self.behaviour_dim))
-            return numbers("fitness", values, (rows,)), described, []
+            if self.samples == 1:
+                fitness, described = self._once(solutions, tasks, (rows,))
+            else:
+                fitness, described = self._mean(solutions, tasks, (rows,), partial(begins, 0), halt)
+            return fitness, described, []
+        except HaltedError:
+            return np.empty(0), np.empty((0, self.behaviour_dim)) if self.behaviour_dim else None, []
         except NonsenseError as problem:
-            trouble = Trouble(-1, "nonsense", str(problem), "")
+            trouble = Trouble(-1, "nonsense", f"{problem}{self._which()}", "")
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - as above
-            trouble = Trouble(-1, "raised", *raised("fitness", problem))
+            message, trace = raised("fitness", problem)
+            trouble = Trouble(-1, "raised", f"{message}{self._which()}", trace)
         behaviour = np.full((rows, self.behaviour_dim), np.nan) if self.behaviour_dim else None
         return np.full(rows, np.nan), behaviour, [trouble]
+
+    def _once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """Fitness and behaviour of one call: of one solution (shape `()`), or of so many."""
+        value = self.fitness(solutions, tasks, *self.extra)
+        described = None
+        if self.behaviour_dim:
+            value, described = self._pair(value)
+            described = numbers("the behaviour", described, (*shape, self.behaviour_dim))
+        if shape:
+            value = numbers("fitness", value, shape)
+        elif type(value) is not float:
+            value = one_number(value)
+        return value, described
+
+    def _mean(
+        self,
+        solutions: np.ndarray,
+        tasks: Any,
+        shape: tuple[int, ...],
+        begins: Callable[[], None],
+        halt: Callable[[], Any],
+    ) -> tuple[Any, Any]:
+        """The same of several calls: their mean, or the first that is no finite number.
+
+        The mean is moved by each sample, so that a function without noise gives the same bits as one call of it.
+        """
+        self.sample = 1
+        value, described = self._once(*copies(solutions, tasks), shape)
+        while self.sample < self.samples and np.isfinite(value).any():  # or nothing is left to be measured
+            if halt():
+                raise HaltedError
+            self.sample += 1
+            begins()
+            more, also = self._once(*copies(solutions, tasks), shape)
+            with np.errstate(over="ignore", invalid="ignore"):  # of a row that has failed, or two that are far apart
+                value = np.where(np.isfinite(value), value + (more - value) / self.sample, value)
+                if described is not None:
+                    described = described + (also - described) / self.sample
+        return value, described
+
+    def _which(self) -> str:
+        """Half a sentence on the sample that a message is of."""
+        return f" (sample {self.sample} of {self.samples})" if self.samples > 1 else ""
 
     def _pair(self, value: Any) -> tuple[Any, Any]:
         if not isinstance(value, tuple) or len(value) != 2:
@@ -154,13 +212,19 @@ class Caller:
         return value
 
 
+def copies(solutions: np.ndarray, tasks: Any) -> tuple[np.ndarray, Any]:
+    """For a function that may write to its arguments, and is called with them once more."""
+    return solutions.copy(), tasks.copy() if isinstance(tasks, np.ndarray) else tasks
+
+
 def raised(what: str, problem: BaseException) -> tuple[str, str]:
     """What the user's function raised, with the line of it that did; and the whole traceback."""
     try:
         text = " ".join(str(problem).split())[:_LONGEST_TEXT]  # one line
     except Exception:  # noqa: BLE001 - an exception whose text can't be had is still an exception
         text = "(it has no text)"
-    frames = traceback.extract_tb(problem.__traceback__)[1:]  # the first is ours
+    ours = raised.__code__.co_filename
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != ours]
     where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
     try:
         trace = "".join(traceback.format_exception(problem))

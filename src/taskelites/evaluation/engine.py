@@ -127,9 +127,8 @@ class Here:
         end = time.perf_counter() + _UNNOTICED
         while self.waiting and not (found and (self._halt() or time.perf_counter() > end)):
             work = self.waiting.popleft()
-            # Copies, as workers get: the function may write to its arguments, and be called with them once more.
-            tasks = work.tasks.copy() if isinstance(work.tasks, np.ndarray) else work.tasks
-            answer = as_answer(self._caller(work.solutions.copy(), tasks, calling.nothing, self._halt))
+            given = calling.copies(work.solutions, work.tasks)  # as workers get them
+            answer = as_answer(self._caller(*given, calling.nothing, self._halt))
             done = len(answer.fitness)
             if done < len(work):
                 self.waiting.appendleft(work.part(slice(done, None)))

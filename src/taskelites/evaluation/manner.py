@@ -35,6 +35,7 @@ class Manner:
         timeout: seconds for one evaluation; it needs processes that can be killed, so without `workers` there is one.
         setup: a function without arguments; what it returns is the last argument of every call of the fitness.
         mode: "sync", which is repeatable, or "async", in which nobody waits for the slowest of a batch.
+        samples: calls of the fitness for one evaluation, which is their mean.
 
     Example:
         >>> Manner(workers=4, on_error="retry").tries_more
@@ -48,10 +49,12 @@ class Manner:
     timeout: float | None = None
     setup: Callable[[], Any] | None = None
     mode: str = "sync"
+    samples: int = 1
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("mode", self.mode, MODES)
+        object.__setattr__(self, "samples", whole_number("samples", self.samples, least=1, most=1_000_000))
         self._check_retries()
         self._check_timeout()
         if self.setup is not None and not callable(self.setup):
@@ -122,6 +125,10 @@ class Manner:
             "mode": None if self.mode == "sync" else self.mode,
         }
         return {"on_error": self.on_error} | {name: value for name, value in told.items() if value is not None}
+
+    def caller(self, fitness: Callable[..., Any], call: str, behaviour_dim: int = 0) -> Caller:
+        """A fitness as it is to be called."""
+        return Caller(fitness, call, behaviour_dim, self.setup, self.samples)
 
     def dispatcher(
         self,

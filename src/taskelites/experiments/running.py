@@ -21,7 +21,7 @@ from taskelites.experiments.comparison import FORMAT, FORMAT_VERSION, Comparison
 from taskelites.result import Result, load
 from taskelites.runs import Progress, RunFolder, RunLock, read_plan
 from taskelites.runs.identity import code_of, same_code
-from taskelites.search.plan import check_plan, equal, plan_of, problem_of
+from taskelites.search.plan import check_plan, equal, plan_of, problem_of, said_of
 from taskelites.search.record import about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import Job, as_seed, make_job, task_warnings
@@ -47,6 +47,7 @@ def compare(
     on_error: str = "skip",
     retries: int | None = None,
     timeout: float | None = None,
+    samples: int | None = None,
     setup: Callable[[], Any] | None = None,
     out: Any = None,
     add: bool = False,
@@ -72,12 +73,13 @@ def compare(
         on_error: as for `te.solve`.
         retries: as for `te.solve`.
         timeout: as for `te.solve`.
+        samples: as for `te.solve`; 1 by default.
         setup: as for `te.solve`.
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
             that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
             minute), so an interrupted comparison finds what it would have found.
-        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size and seed are then
-            those of the comparison, unless they are given.
+        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, samples and
+            seed are then those of the comparison, unless they are given.
         progress: whether to show it; by default, in a terminal.
 
     Raises:
@@ -105,7 +107,13 @@ def compare(
     number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
     number = whole_number("replicates", number, least=1)
     manner = Manner(
-        workers=workers, executor=executor, on_error=on_error, retries=retries, timeout=timeout, setup=setup
+        workers=workers,
+        executor=executor,
+        on_error=on_error,
+        retries=retries,
+        timeout=timeout,
+        setup=setup,
+        samples=said_of(before, "samples") if samples is None else samples,
     )
     jobs = {
         label: make_job(fitness, tasks, bounds, dim, call, settings, size, budget, None, None, manner)
@@ -241,9 +249,9 @@ def _checked_code(label: str, job: Job) -> str | None:
 def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
     """The settings of a comparison that goes on, or an error that says what differs."""
     for name, value in new.items():
-        if name not in ("algorithms", "replicates", "versions", "code") and not equal(known.get(name), value):
+        if name not in ("algorithms", "replicates", "versions", "code") and not equal(said_of(known, name), value):
             raise ValueError(
-                f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
+                f"{str(out)!r} holds a comparison with {name} {said_of(known, name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):

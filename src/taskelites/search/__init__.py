@@ -44,6 +44,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     on_error: str = "skip",
     retries: int | None = None,
     timeout: float | None = None,
+    samples: int = 1,
     setup: Callable[[], Any] | None = None,
     mode: str = "sync",
     checkpoint_every: Any = None,
@@ -78,6 +79,10 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
             "skip" counts it and goes on, "retry" tries it again first, "raise" ends the run.
         retries: how often, for "retry"; 2 by default.
         timeout: seconds after which the process of an evaluation is killed; without `workers` there is then one.
+        samples: for a fitness with noise: each candidate is measured so often, and its fitness is the mean. The fitness
+            is called samples x evaluations times, and `timeout` is that of one call. The first sample that fails or is
+            infeasible decides, and the others are not made (of a batch, those of other rows are). Not with
+            `call="jax"`, where the same arguments give the same number. `te.reevaluate` measures the elites again.
         setup: a function without arguments, called once in each worker; what it returns is handed to every call of the
             fitness as its last argument.
         mode: "sync" gives the same result for any number of workers; "async" waits for no slow evaluation, and its
@@ -121,6 +126,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         timeout=timeout,
         setup=setup,
         mode=mode,
+        samples=samples,
     )
     job = make_job(fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target, manner)
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)

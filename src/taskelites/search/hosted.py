@@ -7,7 +7,7 @@ from typing import Any
 from taskelites import metrics
 from taskelites.algorithms import Candidates
 from taskelites.errors import FitnessError, FitnessWarning
-from taskelites.evaluation import Caller, Dispatcher, Outcomes
+from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, FailureLog, Interruption, Keeper, Snapshot
 from taskelites.runs.failing import place
@@ -52,7 +52,7 @@ class Hosted:
         self._points = iter([point for point in every if point > self.optimizer.evaluations] or every[-1:])
         self._point = next(self._points)
         job, optimizer = self.job, self.optimizer
-        caller = Caller(job.fitness, job.call, optimizer._core.behaviour_dim, job.manner.setup)
+        caller = job.manner.caller(job.fitness, job.call, optimizer._core.behaviour_dim)
         error: Exception | None = None
         try:
             dispatcher = job.manner.dispatcher(

@@ -14,6 +14,8 @@ from taskelites.tasks import Tasks
 
 # What may differ: the budget may be raised, and what else may, is said.
 _MAY_DIFFER = ("evaluations", "versions", "code", "objects")
+# What plans of before did not say, since there was no other way.
+_UNSAID = {"samples": 1}
 
 
 def problem_of(job: Job) -> dict[str, Any]:
@@ -26,6 +28,7 @@ def problem_of(job: Job) -> dict[str, Any]:
         "code": code_of(job.fitness),
         "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
         "batch_size": job.batch_size,
+        "samples": job.manner.samples,
     }
 
 
@@ -55,7 +58,7 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
             "be raised, not lowered"
         )
     for name, value in now.items():
-        kept = before.get(name)
+        kept = said_of(before, name)
         if name not in _MAY_DIFFER and not equal(kept, value):
             hint = ""
             if name == "bits":
@@ -80,6 +83,16 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
     if changed:
         said.append(f"the run goes on with other versions ({'; '.join(changed)}), which may round differently")
     return said
+
+
+def said_of(plan: dict[str, Any], name: str) -> Any:
+    """What a plan, perhaps an older one, says of something.
+
+    Example:
+        >>> said_of({}, "samples"), said_of({"samples": 3}, "samples")
+        (1, 3)
+    """
+    return plan.get(name, _UNSAID.get(name))
 
 
 def _digest(*arrays: np.ndarray | None) -> str:

@@ -224,7 +224,7 @@ def about_run(
             if job is None
             else {"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations}
         ),
-        **({} if job is None or job.call == "jax" else {"evaluation": job.manner.plain()}),
+        **({} if job is None or job.call == "jax" else _about_manner(job)),
         "algorithm": about_settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "seed": seed,
@@ -233,6 +233,10 @@ def about_run(
         **_about_tasks(problem),
         "versions": _versions(),
     }
+
+
+def _about_manner(job: Job) -> dict[str, Any]:
+    return {"evaluation": job.manner.plain(), "samples": job.manner.samples}
 
 
 def about_problem(job: Job) -> dict[str, Any]:

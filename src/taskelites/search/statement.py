@@ -140,7 +140,7 @@ def make_job(
     call = "each" if call is None else call
     check_fitness(fitness, call)
     if call == "jax":
-        _check_compiled(manner)
+        check_compiled(manner)
     problem = Problem(tasks, bounds, dim)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
@@ -164,9 +164,15 @@ def make_job(
     )
 
 
-def _check_compiled(manner: Manner) -> None:
+def check_compiled(manner: Manner) -> None:
     """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
     usual = Manner()
+    if manner.samples > 1:
+        raise ValueError(
+            f"samples={manner.samples} is for Python functions with noise; a JAX function gives the same number for "
+            "the same arguments. Average over keys inside of the function, or let it draw its own noise with "
+            "call='batch'"
+        )
     # The last, since a timeout brings a worker along.
     for name in ("timeout", "executor", "setup", "retries", "on_error", "mode", "workers"):
         if getattr(manner, name) != getattr(usual, name):
