@@ -13,7 +13,8 @@ ROOT = Path(taskelites.__file__).parent
 ROOMS = [
     "errors", "pytree", "storage", "draws",
     "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "metrics",
-    "algorithms", "evaluation", "result", "export", "runs", "callbacks", "search", "domains", "experiments", "show",
+    "algorithms", "evaluation", "result", "export", "runs", "callbacks", "search", "domains", "analysis",
+    "experiments", "show",
     "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

@@ -12,12 +12,14 @@ import pytest
 from test_comparison import result
 
 import taskelites as te
+from taskelites.analysis import Transfer, rows
+from taskelites.analysis.choice import best_elites
+from taskelites.analysis.transferring import evaluate_transfer
 from taskelites.cli import main
 from taskelites.domains.hexapod.body import LOWER, UPPER
-from taskelites.experiments import comparison, hexapod, transfer
+from taskelites.experiments import comparison, hexapod
 from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, FOUR, Measured
 from taskelites.experiments.hexapod_map import asymmetry, body_table, gene_table, leg_shifts, shortest_half
-from taskelites.experiments.transfer import Transfer, best_elites, evaluate_transfer, evaluator
 from taskelites.tasks import uniform
 
 
@@ -136,7 +138,7 @@ def test_the_command_goes_on_and_tells_the_outcomes(small, robot, unseen, capsys
 
 
 def test_wherever_it_is_interrupted_it_goes_on(small, robot, unseen, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(transfer, "BLOCK", 64)
+    monkeypatch.setitem(rows.BLOCK, "batch", 64)
     command = ["reproduce", "hexapod", *SIZES, *SETS, "--quiet", "--out", str(tmp_path)]
     robot.counts.clear()
     for where, message in (
@@ -392,7 +394,7 @@ def test_elites_on_all_tasks_by_hand(tmp_path):
 
 
 def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "BLOCK", 40)
+    monkeypatch.setitem(rows.BLOCK, "batch", 40)
     calls = []
 
     def counted(solutions, tasks):
@@ -414,17 +416,6 @@ def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path
     path.write_bytes(path.read_bytes()[:100])
     evaluate_transfer(mapped, on(counted), elites[:5], path)  # damaged
     assert sum(calls) == 49 * 11 + 2 * 49 * 6
-
-
-def test_all_kinds_of_calls_agree_and_errors_are_the_users():
-    solutions, tasks = np.linspace(0, 1, 7)[:, None], np.linspace(1, 2, 7)[:, None]
-    batch = evaluator(on(lambda x, t: x[:, 0] * t[:, 0]))(solutions, tasks)
-    each = evaluator(on(lambda x, t: x[0] * t[0], "each"))(solutions, tasks)
-    traced = evaluator(on(lambda x, t: x[0] * t[0], "jax"))(solutions, tasks)
-    assert np.array_equal(batch, each)
-    assert np.allclose(batch, traced, rtol=1e-6)
-    with pytest.raises(te.FitnessError, match="fitness raised ZeroDivisionError"):
-        evaluator(on(lambda x, t: 1 / 0))(solutions, tasks)
 
 
 def test_the_four_are_those_of_the_registry():

@@ -157,9 +157,7 @@ def test_a_run_of_before_there_were_samples_goes_on(tmp_path):
 
 
 def test_mistakes_are_named(small_arm):
-    with pytest.raises(
-        ValueError, match=r"samples=3 is for Python functions with noise; a JAX"
-    ):
+    with pytest.raises(ValueError, match=r"samples=3 is for Python functions with noise; a JAX"):
         te.solve(small_arm, evaluations=100, samples=3)
     with pytest.raises(ValueError, match=r"samples must be a whole number of at least 1"):
         te.solve(lambda x, t: 0.0, TASKS, bounds=(0, 1), dim=1, evaluations=10, samples=0)

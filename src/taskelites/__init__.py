@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from taskelites import callbacks, show, tasks
     from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
+    from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
     from taskelites.evaluation import RayExecutor
@@ -32,6 +33,7 @@ __all__ = [
     "Box",
     "CmaEs",
     "Comparison",
+    "Cover",
     "Domain",
     "FitnessError",
     "FitnessWarning",
@@ -53,20 +55,25 @@ __all__ = [
     "Target",
     "TaskWarning",
     "Tasks",
+    "Transfer",
     "callbacks",
     "compare",
+    "cover",
     "domain",
     "failures",
     "load",
+    "reevaluate",
     "show",
     "solve",
     "tasks",
+    "transfer",
 ]
 
 # Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
 # `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
 _ROOMS = {
     "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "RandomSampling"),
+    "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
     "evaluation": ("RayExecutor",),

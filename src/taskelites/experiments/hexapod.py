@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.analysis.choice import best_elites
+from taskelites.analysis.transferring import evaluate_transfer
 from taskelites.domains import domain
 from taskelites.errors import TaskWarning, whole_number
 from taskelites.experiments.comparison import read_settings, save_figure
@@ -20,7 +22,6 @@ from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, CMA, FOUR, TOP
 from taskelites.experiments.hexapod_map import SHARE
 from taskelites.experiments.hexapod_page import page_text, transfer_table
 from taskelites.experiments.running import compare
-from taskelites.experiments.transfer import best_elites, evaluate_transfer
 from taskelites.problem import Domain
 from taskelites.result import Result, load
 from taskelites.runs import RunLock

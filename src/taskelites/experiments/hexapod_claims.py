@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from taskelites.analysis import Transfer
 from taskelites.experiments import claims
 from taskelites.experiments.claims import Claim, Verdict, said
 from taskelites.experiments.comparison import Comparison
 from taskelites.experiments.hexapod_map import SHARE, asymmetry, body_table, gene_table, leg_shifts
-from taskelites.experiments.transfer import Transfer
 from taskelites.result import Result
 
 if TYPE_CHECKING:

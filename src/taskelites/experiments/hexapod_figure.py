@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.analysis.choice import best_elites
 from taskelites.domains.hexapod.body import BASE, FEMUR, LEG_NAMES, LEGS, NOMINAL, TIBIA, links
 from taskelites.experiments.hexapod_claims import BANDIT, CMA, PAPER_MEAN, PAPER_TRANSFER, TOP, Measured
 from taskelites.experiments.hexapod_map import JOINTS, PAIRS, PARTS, leg_shifts
-from taskelites.experiments.transfer import best_elites
 
 # Seen from behind, the left and above, as metres on paper.
 _TURN, _TILT = np.radians(-65.0), np.radians(55.0)
@@ -150,23 +150,14 @@ def draw_genomes(now: Measured, ax: Any) -> None:
 
 def draw_transfer(now: Measured, ax: Any) -> None:
     """Draw how the best elites do on other tasks, against each task's own elite."""
+    from taskelites.show.analyses import difference_boxes
+
     each = now.transfer.differences(TOP)
-    groups = {f"{rank + 1}": row[~np.isnan(row)] for rank, row in enumerate(each)} | now.pooled
-    places = np.arange(len(groups)) + np.where(np.arange(len(groups)) >= len(each), 0.6, 0.0)
-    boxes = ax.boxplot(
-        list(groups.values()), positions=places, widths=0.65, patch_artist=True, whis=(5, 95), showfliers=False
-    )
-    for i, box in enumerate(boxes["boxes"]):
-        box.set(facecolor=_colour(0) if i < len(each) else _colour(1), alpha=0.45)
-    for median in boxes["medians"]:
-        median.set(color="black")
-    ax.axhline(0, color="black", linewidth=1)
+    difference_boxes(ax, each, {name.replace("top ", "top\n"): values for name, values in now.pooled.items()})
     ax.axhline(PAPER_TRANSFER, color=_colour(7), linestyle=":", label="about where the paper has it")
-    ax.set_xticks(places, [name.replace("top ", "top\n") for name in groups])
     ax.set(xlabel="elites, the best one first; then the best ten and 5 % together", ylabel="copy minus own elite, m")
     ax.set_title("B  top elites on all other bodies (boxes: quartiles, whiskers: 5 to 95 %)", fontsize="medium")
     _make_room(ax)
-    ax.grid(axis="y", alpha=0.3)
     ax.legend(fontsize="small", loc="upper right")
 
 

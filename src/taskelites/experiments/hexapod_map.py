@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
+from taskelites.analysis.choice import best_elites
 from taskelites.domains.hexapod.body import FEMUR, LEG_NAMES, LEGS, NAMES, TIBIA
-from taskelites.experiments.transfer import best_elites
 from taskelites.result import Result
 
 if TYPE_CHECKING:

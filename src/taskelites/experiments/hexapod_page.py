@@ -1,6 +1,5 @@
 """The page on the hexapod experiment: each claim of the paper with our figures, what they depend on, the tables."""
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,26 +85,7 @@ def page_text(now: Measured, algorithms: list[str], command: str | None = None) 
 
 def transfer_table(now: Measured) -> "pd.DataFrame":
     """One row an elite that was tried on all tasks: `rank`, `task`, `fitness`, and of the differences to own elites."""
-    import pandas as pd
-
-    differences = now.transfer.differences()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # an elite of which nothing worked has no quartiles
-        low, middle, high = np.nanquantile(differences, [0.25, 0.5, 0.75], axis=1)
-        mean = np.nanmean(differences, axis=1)
-    known = ~np.isnan(differences)
-    rows = {
-        "rank": np.arange(1, len(differences) + 1),
-        "task": now.transfer.elites,
-        "fitness": now.map.fitness[now.transfer.elites],
-        "tried_on": known.sum(axis=1),
-        "difference_q1": low,
-        "difference_median": middle,
-        "difference_q3": high,
-        "difference_mean": mean,
-        "better_than_own": (differences > 0).sum(axis=1),
-    }
-    return pd.DataFrame(rows)
+    return now.transfer.table().assign(fitness=now.map.fitness[now.transfer.elites])
 
 
 def _sizes(now: Measured, command: str | None) -> list[str]:

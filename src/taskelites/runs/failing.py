@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import FitnessError, whole_number
-from taskelites.evaluation import Failure
+from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.calling import shown
 from taskelites.runs.folder import RunFolder
 
@@ -81,6 +81,27 @@ class FailureLog:
                 }
             )
 
+    def add_all(self, found: Outcomes, told: int, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
+        """Count what came of some candidates, after so many others were told.
+
+        Args:
+            found: what came.
+            told: results before these.
+            numbers: of the tasks of all candidates that `found.rows` point into.
+            tasks: as the fitness receives them.
+            solutions: `(rows, dim)`.
+        """
+        self.retried += sum(found.again.values())
+        next_ = 0
+        for at, failure in sorted(found.failures.items()):
+            if at > next_:
+                self.add_success()
+            next_ = at + 1
+            row = int(found.rows[at])
+            self.add(failure, told + at + 1, int(numbers[row]), tasks[row], solutions[row])
+        if next_ < len(found):
+            self.add_success()
+
     def verdict(self, *, ended: bool = False) -> FitnessError | None:
         """Why the run should end now, if it should: everything fails."""
         if self.streak >= _STREAK and self.succeeded:
@@ -117,6 +138,18 @@ class FailureLog:
             setattr(self, name, kept[name])
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
+
+
+def first_error(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> tuple[FitnessError | None, int]:
+    """For `on_error="raise"`: the first failure as an error, and how many results come before it."""
+    if not found.failures:
+        return None, len(found)
+    at = min(found.failures)
+    failure, row = found.failures[at], int(found.rows[at])
+    error = FitnessError(f"{failure.message} {place(int(numbers[row]), solutions[row])}")
+    if failure.trace:
+        error.add_note(failure.trace)
+    return error, at
 
 
 def place(number: int, solution: np.ndarray) -> str:

@@ -66,8 +66,8 @@ class Progress:
         else:
             print(line, file=self._file, flush=True)
 
-    def update(self, evaluations: int, numbers: Callable[[], Mapping[str, float]]) -> None:
-        """Say how far it is; `numbers` is called only if something is shown now."""
+    def update(self, evaluations: int, numbers: Callable[[], Mapping[str, float] | str]) -> None:
+        """Say how far it is, with a few numbers or words; `numbers` is called only if something is shown now."""
         now = time.monotonic()
         wait = _BAR_SECONDS if self._bar is not None else _LINE_SECONDS
         due = self._first is None or now - self._last >= wait or evaluations >= self._total
@@ -75,7 +75,10 @@ class Progress:
             return
         self._last, self._shown = now, evaluations
         shown = numbers()
-        found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.5g}"
+        if isinstance(shown, str):
+            found = shown
+        else:
+            found = f"coverage {100 * shown['coverage']:.4g} %, mean {shown['mean']:.5g}"
         if self._bar is not None:
             if self._first is None:
                 self._first = (now, evaluations)
@@ -84,7 +87,7 @@ class Progress:
             self._bar.n = evaluations
             self._bar.set_postfix_str(found, refresh=True)
             return
-        line = f"{self._label}: {evaluations:,} of {self._total:,} evaluations, {found}"
+        line = f"{self._label}: {evaluations:,} of {self._total:,} evaluations{', ' if found else ''}{found}"
         if self._first is None:
             self._first = (now, evaluations)
         else:

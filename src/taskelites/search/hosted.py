@@ -10,7 +10,7 @@ from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, FailureLog, Interruption, Keeper, Snapshot
-from taskelites.runs.failing import place
+from taskelites.runs.failing import first_error
 from taskelites.search.optimizer import Optimizer
 from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
 from taskelites.search.statement import Job
@@ -141,29 +141,14 @@ class Hosted:
 
     def _first_error(self, found: Outcomes, asked: Candidates) -> tuple[FitnessError | None, int]:
         """What ends the run, if failures do; and how many results come before it."""
-        if not found.failures or self.job.manner.on_error != "raise":
+        if self.job.manner.on_error != "raise":
             return None, len(found)
-        at = min(found.failures)
-        failure, row = found.failures[at], int(found.rows[at])
-        error = FitnessError(f"{failure.message} {place(int(asked.numbers[row]), asked.solutions[row])}")
-        if failure.trace:
-            error.add_note(failure.trace)
-        return error, at
+        return first_error(found, asked.numbers, asked.solutions)
 
     def _note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
         """Count the failures among results that are about to be told, after so many others."""
-        failures, told = self.failures, self.optimizer.evaluations + before
-        failures.retried += sum(found.again.values())
-        next_ = 0
-        for at, failure in sorted(found.failures.items()):
-            if at > next_:
-                failures.add_success()
-            next_ = at + 1
-            row = int(found.rows[at])
-            number = int(asked.numbers[row])
-            failures.add(failure, told + at + 1, number, asked.tasks[row], asked.solutions[row])
-        if next_ < len(found):
-            failures.add_success()
+        told = self.optimizer.evaluations + before
+        self.failures.add_all(found, told, asked.numbers, asked.tasks, asked.solutions)
 
     def _look_after(self) -> None:
         """What is to be done now and then: checkpoints, and a word on workers that do not help."""

@@ -1,5 +1,6 @@
 """Plots, each of which takes matplotlib axes to draw on and returns those it drew on; and films."""
 
+from taskelites.show.analyses import cover, transfer
 from taskelites.show.contest import comparison, finals
 from taskelites.show.course import bandit, curves
 from taskelites.show.drawing import map, maps
@@ -10,6 +11,7 @@ from taskelites.show.report import report
 __all__ = [
     "bandit",
     "comparison",
+    "cover",
     "curves",
     "distribution",
     "finals",
@@ -17,5 +19,6 @@ __all__ = [
     "maps",
     "parallel_coordinates",
     "report",
+    "transfer",
     "write_film",
 ]

@@ -1,0 +1,292 @@
+"""A few solutions for all tasks: which elites together serve them best, and what is lost against one elite a task."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taskelites.analysis.choice import chosen_elites, spread_elites
+from taskelites.analysis.rows import make_trial
+from taskelites.analysis.transferring import Transfer, try_on_all
+from taskelites.errors import whole_number
+from taskelites.evaluation import Manner
+from taskelites.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_CANDIDATES = 100
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cover:
+    """A few elites for all tasks, in the order in which they were chosen: the first k are the cover of size k.
+
+    Attributes:
+        elites: `(k,)`, the tasks that they are of.
+        solutions: `(k, dim)`, the same as solutions.
+        tasks: `(m,)`, the tasks that they are to serve: all that are solved.
+        own: `(m,)`, what each task's own elite gives, evaluated again (where that failed, what the result says).
+        served: `(k, m)`, what each of them gives on each task; NaN where it failed or is infeasible.
+        floor: `(m,)`, what a task counts as that none of them serves.
+        number: how many tasks the result has, solved or not.
+        candidates: how many elites they were chosen from.
+    """
+
+    elites: np.ndarray
+    solutions: np.ndarray
+    tasks: np.ndarray
+    own: np.ndarray
+    served: np.ndarray
+    floor: np.ndarray
+    number: int
+    candidates: int
+
+    def __len__(self) -> int:
+        return len(self.elites)
+
+    def __repr__(self) -> str:
+        loss = float(self.loss().mean())
+        return f"<Cover: {len(self)} elites for {len(self.tasks):,} tasks, mean loss {loss:.4g} against one a task>"
+
+    def assignment(self, k: int | None = None) -> np.ndarray:
+        """Which of the first k elites serves each task, `(n,)`: the number of the task that it is of.
+
+        -1 where none of them gives a number, and for a task that was never solved. Of equals the earlier one serves.
+        """
+        served = self._first(k)
+        known = np.where(np.isnan(served), -np.inf, served)
+        best = known.argmax(axis=0)
+        chosen = np.full(self.number, -1)
+        chosen[self.tasks] = np.where(known.max(axis=0) > -np.inf, self.elites[best], -1)
+        return chosen
+
+    def fitness(self, k: int | None = None) -> np.ndarray:
+        """What each task gets from the first k elites, `(n,)`; NaN where `assignment` has -1."""
+        best = np.full(self.number, np.nan)
+        best[self.tasks] = _best(self._first(k))
+        return best
+
+    def loss(self, k: int | None = None) -> np.ndarray:
+        """How much less each of `tasks` gets from the first k elites than from its own, `(m,)`; negative if more."""
+        best = _best(self._first(k))
+        return np.asarray(self.own - np.where(np.isnan(best), self.floor, best))
+
+    def table(self, within: float | None = None) -> "pd.DataFrame":
+        """One row for each of k = 1, 2, 4, ... and the largest: what k elites give, and what is lost.
+
+        Columns: `k`, `mean` (fitness over the tasks), `loss` (mean), `loss_median`, `loss_95` (95 % of the tasks lose
+        no more), `loss_worst`, `unserved` (tasks on which all of them fail).
+
+        Args:
+            within: adds a column `within`, the share of tasks that lose at most so much.
+        """
+        import pandas as pd
+
+        rows = []
+        for k in self._sizes():
+            loss = self.loss(k)
+            middle, most, worst = np.quantile(loss, [0.5, 0.95, 1.0])
+            row = {"k": k, "mean": (self.own - loss).mean(), "loss": loss.mean(), "loss_median": middle}
+            row |= {"loss_95": most, "loss_worst": worst, "unserved": int(np.isnan(_best(self._first(k))).sum())}
+            if within is not None:
+                row["within"] = float((loss <= within).mean())
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def summary(self) -> str:
+        """The table for a person, with one elite a task as its last line.
+
+        Example:
+            >>> import numpy as np
+            >>> found = Cover(
+            ...     elites=np.array([4]),
+            ...     solutions=np.zeros((1, 2)),
+            ...     tasks=np.array([3, 4]),
+            ...     own=np.array([1.0, 2.0]),
+            ...     served=np.array([[0.5, 2.0]]),
+            ...     floor=np.zeros(2),
+            ...     number=5,
+            ...     candidates=2,
+            ... )
+            >>> print(found.summary())
+            2 tasks (3 more are unsolved), elites chosen from 2
+            elites         mean    mean loss  95 % within   worst loss  unserved
+                 1         1.75         0.25        0.475          0.5         0
+             a task          1.5
+        """
+        missing = self.number - len(self.tasks)
+        more = f" ({missing:,} more are unsolved)" if missing else ""
+        lines = [f"{len(self.tasks):,} tasks{more}, elites chosen from {self.candidates:,}"]
+        titles = ("mean", "mean loss", "95 % within", "worst loss")
+        lines.append(f"elites {' '.join(f'{title:>12}' for title in titles)}  unserved")
+        for row in self.table().itertuples():
+            numbers = (row.mean, row.loss, row.loss_95, row.loss_worst)
+            shown = " ".join(f"{float(value):>12.6g}" for value in numbers)  # type: ignore[arg-type]
+            lines.append(f"{row.k:>6} {shown} {row.unserved:>9,}")
+        lines.append(f"a task {self.own.mean():>12.6g}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """The loss over the number of elites (`taskelites.show.cover`). Returns the axes."""
+        from taskelites.show import cover as show_cover
+
+        return show_cover(self, ax=ax, **kwargs)
+
+    def _first(self, k: int | None) -> np.ndarray:
+        number = len(self) if k is None else whole_number("k", k, least=1, most=len(self))
+        return self.served[:number]
+
+    def _sizes(self) -> list[int]:
+        doubling = [2**i for i in range(len(self).bit_length())]
+        return sorted({*doubling, len(self)})
+
+
+def cover(
+    result: Result,
+    fitness: Any,
+    k: int = 8,
+    *,
+    candidates: Any = None,
+    path: str | PathLike[str] | None = None,
+    call: str | None = None,
+    samples: int = 1,
+    workers: int | str | None = None,
+    executor: Any = None,
+    on_error: str = "skip",
+    retries: int | None = None,
+    timeout: float | None = None,
+    setup: Callable[[], Any] | None = None,
+    progress: bool | None = None,
+) -> Cover:
+    """The k elites that together serve all solved tasks best, and what is lost against one elite a task.
+
+    Candidates are evaluated on all tasks; then one after another is chosen that raises the mean over tasks of the best
+    of those chosen by most. That is greedy: the first is the best single one, and k of them reach at least 63 % of what
+    the best k candidates gain (Nemhauser, Wolsey and Fisher, 1978). Fewer than k come back if more do not help.
+
+    Args:
+        result: the elites.
+        fitness: a function, or a domain with the result's tasks.
+        k: how many.
+        candidates: the elites to choose from: how many, "all", "top 5 %", "top 10", or the numbers of tasks. By default
+            100 (all, if there are no more): half of them the best, half spread over the solutions. It makes
+            (candidates + 1) x solved tasks evaluations.
+        path: an `.npz` file that keeps what was evaluated, once a minute and at the end; the same again goes on.
+        call: how a function is called; as in the run of the result by default.
+        samples: calls for each evaluation, which is their mean, as for `te.solve`. With noise, one sample prefers
+            candidates that were lucky.
+        workers: as for `te.solve`.
+        executor: as for `te.solve`.
+        on_error: as for `te.solve`. An elite that fails on a task does not serve it; a task that no chosen elite serves
+            counts as the result's `worst`, or else as the lowest value seen.
+        retries: as for `te.solve`.
+        timeout: as for `te.solve`.
+        setup: as for `te.solve`.
+        progress: whether to show it; by default, in a terminal.
+
+    Raises:
+        ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
+        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
+        Interrupted: after Ctrl-C or SIGTERM. Both carry a `Cover` by those candidates that were tried on all tasks as
+            their `result`; None if there are none.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 200)[:, None]
+        >>> def fitness(solutions, tasks):
+        ...     return -np.abs(solutions - tasks).sum(axis=1)
+        >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=1, call="batch", evaluations=10_000)
+        >>> found = te.cover(result, fitness, k=4)
+        >>> found.table()["k"].tolist(), bool(0.4 < found.solutions[0, 0] < 0.6)
+        ([1, 2, 4], True)
+    """
+    manner = Manner(
+        workers=workers,
+        executor=executor,
+        on_error=on_error,
+        retries=retries,
+        timeout=timeout,
+        setup=setup,
+        samples=samples,
+    )
+    trial = make_trial(result, fitness, call, manner)
+    most = whole_number("k", k, least=1)
+    chosen = _candidates(result, candidates)
+    return try_on_all(
+        trial,
+        chosen,
+        "cover",
+        path=path,
+        progress=progress,
+        found=lambda table: make_cover(result, table, most) if len(table.elites) else None,
+    )
+
+
+def _candidates(result: Result, which: Any) -> np.ndarray:
+    if which is None:
+        return spread_elites(result, DEFAULT_CANDIDATES)
+    if isinstance(which, int | np.integer) and not isinstance(which, bool):
+        return spread_elites(result, whole_number("candidates", which, least=1))
+    return chosen_elites(result, which, "candidates", ", a number of them")
+
+
+def make_cover(result: Result, table: Transfer, k: int) -> Cover:
+    """Choose from elites that were tried on all tasks.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> result = te.Result(
+        ...     solutions=np.array([[0.1], [0.2]]),
+        ...     fitness=np.array([3.0, 5.0]),
+        ...     tasks=te.Tasks(["a", "b"]),
+        ...     evaluations=2,
+        ...     task_evaluations=np.ones(2, int),
+        ...     last_improved=np.ones(2, int),
+        ... )
+        >>> both = np.array([0, 1])
+        >>> tried = Transfer(elites=both, tasks=both, own=result.fitness, fitness=np.array([[3.0, 1.0], [2.0, 5.0]]))
+        >>> make_cover(result, tried, 1).elites.tolist()
+        [1]
+    """
+    believed = result.fitness if result.corrected is None else result.corrected
+    believed = np.where(np.isfinite(believed), believed, result.fitness)[table.tasks].astype(np.float64)
+    own = np.where(np.isnan(table.own), believed, table.own)
+    floor = np.full(len(own), min(own.min(), np.nanmin(table.fitness, initial=np.inf)))
+    if result.worst is not None:
+        worst = np.asarray(result.worst, np.float64)[table.tasks]
+        floor = np.where(np.isfinite(worst), worst, floor)
+    order = _greedy(np.where(np.isnan(table.fitness), -np.inf, table.fitness), floor, k)
+    return Cover(
+        elites=table.elites[order],
+        solutions=np.asarray(result.solutions[table.elites[order]]),
+        tasks=table.tasks,
+        own=own,
+        served=table.fitness[order],
+        floor=floor,
+        number=len(result),
+        candidates=len(table.elites),
+    )
+
+
+def _greedy(table: np.ndarray, floor: np.ndarray, k: int) -> list[int]:
+    """Rows whose best is highest in the mean, one after another; of equal ones the first. At least one."""
+    best = floor.copy()
+    order: list[int] = []
+    while len(order) < k:
+        # Row by row: the whole at once would be as large as the table again.
+        means = np.array([np.maximum(best, row).mean() for row in table])
+        chosen = int(means.argmax())
+        if order and not means[chosen] > best.mean():
+            break
+        order.append(chosen)
+        best = np.maximum(best, table[chosen])
+    return order
+
+
+def _best(served: np.ndarray) -> np.ndarray:
+    """The best of some elites on each task; NaN where all of them fail."""
+    known = np.where(np.isnan(served), -np.inf, served).max(axis=0)
+    return np.where(known > -np.inf, known, np.nan)
