@@ -114,8 +114,24 @@ def _centres(points: np.ndarray, number: int) -> np.ndarray:
     if number == 0:
         return np.empty(0, np.int64)
     some = np.random.default_rng(0).permutation(len(points))
+    sample = points[some[:_MOST_CLUSTERED]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a cluster may stay empty
-        centres, _ = kmeans2(points[some[:_MOST_CLUSTERED]], points[some[:number]], minit="matrix")
+        centres, _ = kmeans2(sample, sample[_far_apart(sample, number)], minit="matrix")
     near = np.asarray(KDTree(points).query(centres)[1])
     return np.array(list(dict.fromkeys(np.concatenate([near, some]).tolist()))[:number])
+
+
+def _far_apart(points: np.ndarray, number: int) -> list[int]:
+    """The first point, then so often the one that is farthest from all chosen before.
+
+    Example:
+        >>> _far_apart(np.array([[0.0], [1.0], [9.0], [4.0]]), 3)
+        [0, 2, 3]
+    """
+    chosen = [0]
+    distance = np.square(points - points[0]).sum(axis=1)
+    while len(chosen) < number:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.square(points - points[chosen[-1]]).sum(axis=1))
+    return chosen

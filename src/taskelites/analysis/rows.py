@@ -151,6 +151,7 @@ class Rows:
         keep: Callable[[np.ndarray], None] | None = None,
         found: Callable[[np.ndarray], Any],
         hint: str = "",
+        depth: int = 4,
     ) -> Any:
         """Evaluate all rows that are not known.
 
@@ -160,6 +161,7 @@ class Rows:
             keep: given the values so far, now and then and at the end, whatever it is.
             found: makes of the values so far what is returned, or carried by what is raised.
             hint: what the user may do after an interruption.
+            depth: of the user's own call, for warnings.
 
         Raises:
             Interrupted: after Ctrl-C or SIGTERM.
@@ -169,7 +171,7 @@ class Rows:
         shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
         try:
             with Progress(total, self.what) if shown else nullcontext() as self._bar, Interruption() as interruption:
-                self._note(f"{total:,} evaluations: {about}{self._known()}")
+                self._note(f"{total:,} evaluations{self._calls()}: {about}{self._known()}")
                 try:
                     self._evaluate(interruption, keep)
                 finally:
@@ -183,7 +185,7 @@ class Rows:
             with suppress(AttributeError):
                 problem.result = found(self.values[: self.done])
             raise
-        self._warn()
+        self._warn(depth)
         return found(self.values)
 
     def _evaluate(self, interruption: Interruption, keep: Callable[[np.ndarray], None] | None) -> None:
@@ -250,6 +252,10 @@ class Rows:
             )
         raise problem
 
+    def _calls(self) -> str:
+        samples = self.trial.manner.samples
+        return f" of {samples:,} samples each" if samples > 1 else ""
+
     def _known(self) -> str:
         return f" ({self.done:,} of them are there)" if self.done else ""
 
@@ -261,13 +267,13 @@ class Rows:
         failed = self.failures.counts.total()
         return f"{failed:,} failed" if failed else ""
 
-    def _warn(self) -> None:
+    def _warn(self, depth: int) -> None:
         counts = self.failures.counts
         if counts:
             words = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.items()))
             made = len(self.values) - self._before
             text = f"{counts.total():,} of {made:,} evaluations of the {self.what} failed ({words})"
-            warnings.warn(text, FitnessWarning, stacklevel=4)
+            warnings.warn(text, FitnessWarning, stacklevel=depth)
 
 
 class _Hosted:

@@ -14,6 +14,7 @@ import numpy as np
 
 from taskelites.analysis.choice import chosen_elites
 from taskelites.analysis.rows import Rows, Trial, make_trial
+from taskelites.errors import FitnessWarning
 from taskelites.evaluation import Manner
 from taskelites.result import Result
 from taskelites.runs.identity import code_of, text_of
@@ -192,11 +193,11 @@ def transfer(
 def evaluate_transfer(
     result: Result, domain: Any, elites: np.ndarray, path: Path, *, progress: bool = False
 ) -> Transfer:
-    """For an experiment: as `transfer`, an error ends it, and a file of another map is written anew."""
-    call = getattr(domain, "call", None)
-    manner = Manner() if call == "jax" else Manner(on_error="raise")
-    trial = make_trial(result, domain, None, manner)
-    return try_on_all(trial, np.asarray(elites), "transfer", path=path, anew=True, progress=progress)
+    """For an experiment, which tells of failures itself: as `transfer`, but a file of another map is written anew."""
+    trial = make_trial(result, domain, None, Manner())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitnessWarning)
+        return try_on_all(trial, np.asarray(elites), "transfer", path=path, anew=True, progress=progress)
 
 
 def try_on_all(
@@ -241,7 +242,7 @@ def try_on_all(
     again = "" if file is None else f"; the same again, with {file.path.name!r}, goes on"
     about = f"the elites of {number:,} tasks again, and {len(elites):,} of them on all of these"
     keep = None if file is None else file.write
-    return rows.run(progress=progress, about=about, keep=keep, found=table, hint=again)
+    return rows.run(progress=progress, about=about, keep=keep, found=table, hint=again, depth=5)
 
 
 class _File:

@@ -33,8 +33,8 @@ def transfer(transfer: "Transfer", *, ax: Any = None, first: int = 10) -> Any:
         >>> import taskelites as te
         >>> arm = te.domain("arm", tasks=200)
         >>> found = te.transfer(te.solve(arm, evaluations=5000), arm, elites="top 3")
-        >>> [tick.get_text() for tick in te.show.transfer(found).get_xticklabels()]
-        ['1', '2', '3', 'all 3']
+        >>> [tick.get_text().split() for tick in te.show.transfer(found).get_xticklabels()]
+        [['1'], ['2'], ['3'], ['all', '3']]
     """
     if not hasattr(transfer, "differences"):
         raise TypeError(f"transfer must be what te.transfer gives, not {type(transfer).__name__}")
@@ -44,7 +44,7 @@ def transfer(transfer: "Transfer", *, ax: Any = None, first: int = 10) -> Any:
     if number > len(each):
         pooled[f"first\n{len(each)}"] = each
     if number > 1:
-        pooled[f"all {number}"] = transfer.differences()
+        pooled[f"all\n{number}"] = transfer.differences()
     ax = axes_or_new(ax)
     difference_boxes(ax, each, pooled)
     ax.set(xlabel="elites, the best one first; then together", ylabel="fitness of the copy minus that of the own elite")

@@ -1,0 +1,515 @@
+"""Elites measured again, a few for all tasks, copies on other tasks: hand-worked, and with everything going wrong."""
+
+import dataclasses
+import math
+import os
+import signal
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites import show
+from taskelites.analysis import rows
+from taskelites.analysis.choice import best_elites, chosen_elites, spread_elites
+from taskelites.analysis.covering import make_cover
+
+NAN = math.nan
+# What the elite of a task (row) gives on a task (column).
+GIVES = np.array(
+    [
+        [5.0, 1.0, 1.0, 0.0],
+        [4.0, 4.0, 0.0, 2.0],
+        [0.0, 3.0, 6.0, 5.0],
+        [0.0, 0.0, 0.0, 7.0],
+    ]
+)
+
+
+def made(fitness, solutions=None, tasks=None, **kwargs):
+    """A result that no run gave; the solution of a task is its number."""
+    number = len(fitness)
+    fitness = np.array(fitness, float)
+    given = np.arange(number, dtype=float)[:, None] if solutions is None else np.array(solutions, float)
+    return te.Result(
+        solutions=np.where(np.isnan(fitness)[:, None], np.nan, given),
+        fitness=fitness,
+        tasks=tasks or te.Tasks(descriptors=np.arange(number, dtype=float)[:, None]),
+        evaluations=number,
+        task_evaluations=np.ones(number, int),
+        last_improved=np.ones(number, int),
+        **kwargs,
+    )
+
+
+def looked_up(solution, task):
+    return float(GIVES[int(solution[0]), int(task[0])])
+
+
+def four(**kwargs):
+    return made(np.diag(GIVES), **kwargs)
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
+
+
+# Measured again.
+
+
+def test_the_mean_and_the_deviation_of_the_samples_by_hand(tmp_path):
+    values = iter([1.0, 10.0, 3.0, 10.0, 5.0, 40.0])  # round by round
+    result = te.reevaluate(made([9.0, NAN, 50.0]), lambda x, t: next(values), samples=3)
+    assert np.array_equal(result.corrected, [3.0, NAN, 20.0], equal_nan=True)
+    assert result.deviation == pytest.approx([2.0, NAN, math.sqrt(300)], nan_ok=True)
+    assert (result.samples, result.fitness[0]) == (3, 9.0)
+    assert result.summary().splitlines()[-1] == "corrected    11.5 mean of 3 samples (believed 29.5)"
+    table = result.to_dataframe()
+    assert np.array_equal(table["corrected"], result.corrected, equal_nan=True)
+    assert np.array_equal(table["deviation"], result.deviation, equal_nan=True)
+    loaded = te.load(result.save(tmp_path / "result.npz"))
+    assert np.array_equal(loaded.corrected, result.corrected, equal_nan=True)
+    assert np.array_equal(loaded.deviation, result.deviation, equal_nan=True)
+    assert loaded.samples == 3
+
+
+def test_a_result_that_was_never_measured_again_says_nothing_of_it(tmp_path):
+    result = made([1.0])
+    assert (result.corrected, result.deviation, result.samples) == (None, None, 0)
+    assert "corrected" not in result.summary()
+    assert "corrected" not in result.to_dataframe().columns
+    loaded = te.load(result.save(tmp_path / "result.npz"))
+    assert (loaded.corrected, loaded.samples) == (None, 0)
+
+
+def test_failed_samples_are_left_out_and_an_infeasible_one_is_not():
+    values = iter([1.0, NAN, 2.0, 3.0, NAN, -math.inf])
+    with pytest.warns(te.FitnessWarning, match=r"2 of 6 evaluations of the re-evaluation failed \(nan 2\)") as caught:
+        result = te.reevaluate(made([1.0, 1.0, 1.0]), lambda x, t: next(values), samples=2)
+    assert caught[0].filename == __file__
+    assert np.array_equal(result.corrected, [2.0, NAN, -math.inf], equal_nan=True)
+    assert np.isnan(result.deviation).tolist() == [False, True, True]
+    assert result.summary().endswith("2 mean of 2 samples (believed 1); 2 of the elites gave no number")
+
+
+def test_noise_shows_as_a_difference_between_believed_and_corrected():
+    rng = np.random.default_rng(0)
+
+    def noisy(solutions, tasks):
+        return -np.abs(solutions - tasks).sum(axis=1) + rng.normal(0, 0.1, len(tasks))
+
+    tasks = np.linspace(0, 1, 200)[:, None]
+    result = te.solve(noisy, tasks, bounds=(0, 1), dim=1, call="batch", evaluations=3000)
+    result = te.reevaluate(result, noisy, samples=40)
+    true = -np.abs(result.solutions - tasks).sum(axis=1)
+    assert result.fitness.mean() > 0.05  # 0 is the best there is
+    # The mean of 40 samples is off by 0.016 as a rule, that of 200 such means by 0.0011: 5 times as much is allowed.
+    assert abs((result.corrected - true).mean()) < 0.006
+    assert result.deviation.mean() == pytest.approx(0.1, rel=0.05)
+
+
+def test_one_sample_is_enough_for_jax_and_more_are_refused(small_arm):
+    solutions = np.random.default_rng(0).random((200, 10))
+    fitness = [float(small_arm.fitness(x, t)) for x, t in zip(solutions, small_arm.tasks.descriptors, strict=True)]
+    result = made(fitness, solutions, small_arm.tasks)
+    again = te.reevaluate(result, small_arm)
+    assert again.samples == 1
+    assert again.corrected == pytest.approx(result.fitness, rel=1e-6, nan_ok=True)
+    assert np.isnan(again.deviation).all()
+    with pytest.raises(ValueError, match=r"samples must be 1 with call='jax', not 5: a JAX function gives the same"):
+        te.reevaluate(result, small_arm, samples=5)
+
+
+# Copies.
+
+
+def test_copies_on_all_tasks_by_hand():
+    found = te.transfer(four(), looked_up, elites=[2, 0])
+    assert found.elites.tolist() == [2, 0]
+    assert found.own.tolist() == [5, 4, 6, 7]
+    assert found.fitness.tolist() == GIVES[[2, 0]].tolist()
+    wanted = [[-5, -1, NAN, -2], [NAN, -3, -5, -7]]
+    assert np.array_equal(found.differences(), wanted, equal_nan=True)
+    table = found.table()
+    assert table["fitness"].tolist() == [6.0, 5.0]
+    assert table["difference_median"].tolist() == [-2.0, -5.0]
+    assert table["tried_on"].tolist() == [3, 3]
+    assert "-4 in the median (quartiles -5 to -2.25)" in found.summary()
+    assert "0 of 6 copies are better" in found.summary()
+    assert repr(found) == "<Transfer: 2 elites on 4 tasks, median difference -4>"
+
+
+def test_unsolved_tasks_and_failures_are_left_out():
+    result = made([5.0, NAN, 6.0, 7.0])
+
+    def fails(x, t):
+        return NAN if (x[0], t[0]) == (2, 3) else looked_up(x, t)
+
+    with pytest.warns(te.FitnessWarning, match=r"1 of 9 evaluations of the transfer failed \(nan 1\)") as caught:
+        found = te.transfer(result, fails, elites="top 2")
+    assert caught[0].filename == __file__
+    assert found.elites.tolist() == [3, 2]
+    assert found.tasks.tolist() == [0, 2, 3]
+    assert np.array_equal(found.differences(), [[-5, -6, NAN], [-5, NAN, NAN]], equal_nan=True)
+    assert found.failed == 1
+
+
+def test_which_elites_are_meant():
+    fitness = np.arange(40.0)
+    fitness[[0, 39]] = NAN
+    result = made(fitness)
+    assert chosen_elites(result, "top 5 %", "elites").tolist() == [38, 37]
+    assert chosen_elites(result, "Top 3", "elites").tolist() == [38, 37, 36]
+    assert chosen_elites(result, "all", "elites").tolist() == list(range(1, 39))
+    assert chosen_elites(result, "top 100", "elites").tolist() == list(range(38, 0, -1))
+    measured = dataclasses.replace(result, corrected=np.where(fitness == 38, NAN, -fitness), samples=1)
+    assert best_elites(measured, 1.0)[[0, 1, -1]].tolist() == [1, 2, 38]  # one that failed again comes last
+    for wrong in ("top", "top 0", "top 200 %", "best 5", "top 2.5"):
+        with pytest.raises(ValueError, match=rf"elites must be 'top 5 %', 'top 10', 'all' or the numbers .* {wrong!r}"):
+            chosen_elites(result, wrong, "elites")
+    for wrong in (3, [], [0.5], [[1]], None):
+        with pytest.raises(TypeError, match="elites must be 'top 5 %'"):
+            chosen_elites(result, wrong, "elites")
+    with pytest.raises(ValueError, match="elites must be solved tasks, but task 39 has no elite"):
+        chosen_elites(result, [3, 39], "elites")
+    with pytest.raises(ValueError, match="elites must be from 0 to 39, not 3 to 40"):
+        chosen_elites(result, [3, 40], "elites")
+    with pytest.raises(ValueError, match="elites must name each task once"):
+        chosen_elites(result, [3, 3], "elites")
+
+
+# A few for all.
+
+
+def test_greedy_by_hand():
+    found = te.cover(four(), looked_up, k=4)
+    # Sums over tasks: 7, 10, 14, 7; then with elite 2: 19 (5 3 6 5), 19 (4 4 6 5), -, 16; then 20, -, 21; then 22.
+    assert found.elites.tolist() == [2, 0, 3, 1]
+    assert found.assignment(1).tolist() == [2, 2, 2, 2]
+    assert found.assignment(2).tolist() == [0, 2, 2, 2]
+    assert found.fitness(2).tolist() == [5, 3, 6, 5]
+    assert found.loss(2).tolist() == [0, 1, 0, 2]
+    assert found.assignment().tolist() == [0, 1, 2, 3]
+    table = found.table(within=1.0)
+    assert table["k"].tolist() == [1, 2, 4]
+    assert table["mean"].tolist() == [14 / 4, 19 / 4, 22 / 4]
+    assert table["loss"].tolist() == [2.0, 0.75, 0.0]
+    assert table["loss_worst"].tolist() == [5.0, 2.0, 0.0]
+    assert table["within"].tolist() == [0.5, 0.75, 1.0]
+    assert found.solutions.tolist() == [[2], [0], [3], [1]]
+    assert repr(found) == "<Cover: 4 elites for 4 tasks, mean loss 0 against one a task>"
+    assert [line.split()[0] for line in found.summary().splitlines()[2:]] == ["1", "2", "4", "a"]
+
+
+def test_fewer_than_k_where_more_do_not_help():
+    def same(solution, task):
+        return float(solution[0])
+
+    found = te.cover(made([0.0, 1.0, 2.0]), same, k=3)
+    assert found.elites.tolist() == [2]
+    assert found.loss().tolist() == [-2, -1, 0]  # a copy is better than what was found
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1 and at most 1, not 2"):
+        found.fitness(2)
+
+
+def test_a_task_that_no_one_serves_counts_as_the_worst():
+    gives = GIVES.copy()
+    gives[0, 1:] = NAN
+    gives[2, 0] = -math.inf
+
+    def fails(solution, task):
+        return float(gives[int(solution[0]), int(task[0])])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", te.FitnessWarning)
+        known = te.cover(four(worst=np.full(4, -10.0)), fails, k=1, candidates=[0, 2])
+        lowest = te.cover(four(), fails, k=2, candidates=[0, 2])
+    # Elite 0: 5 - 30, elite 2: -10 + 14.
+    assert known.elites.tolist() == [2]
+    assert known.assignment().tolist() == [-1, 2, 2, 2]
+    assert np.array_equal(known.fitness(), [NAN, 3, 6, 5], equal_nan=True)
+    assert known.loss().tolist() == [15, 1, 0, 2]
+    assert known.table()["unserved"].tolist() == [1]
+    assert lowest.floor.tolist() == [3.0] * 4  # the lowest value that was seen
+    assert lowest.elites.tolist() == [2, 0]
+    assert lowest.loss(1).tolist() == [2, 1, 0, 2]
+
+
+def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_believed():
+    result = made([5.0, NAN, 6.0, 7.0])
+    calls = []
+
+    def once_broken(solution, task):
+        calls.append(1)
+        return NAN if len(calls) == 1 else looked_up(solution, task)  # the first is task 0's own elite
+
+    with pytest.warns(te.FitnessWarning, match="1 of 9"):
+        found = te.cover(result, once_broken, k=2, candidates=[2, 3])
+    assert found.own.tolist() == [5, 6, 7]
+    assert found.assignment().tolist() == [2, -1, 2, 3]
+    assert np.isnan(found.fitness()[1])
+    assert "3 tasks (1 more are unsolved), elites chosen from 2" in found.summary()
+    measured = dataclasses.replace(result, corrected=np.array([4.5, NAN, NAN, 7.0]), samples=2)
+    calls.clear()
+    with pytest.warns(te.FitnessWarning, match="1 of 9"):
+        assert te.cover(measured, once_broken, candidates=[2, 3]).own.tolist() == [4.5, 6, 7]
+
+
+def test_one_task_and_a_table_of_failures_alone():
+    found = te.cover(made([3.0]), lambda x, t: 3.0)
+    assert (found.elites.tolist(), found.loss().tolist()) == ([0], [0.0])
+    lone = te.transfer(made([3.0]), lambda x, t: 3.0)
+    assert np.isnan(lone.differences()).all()
+    assert "unknown: no elite gave a number on another task" in lone.summary()
+    lone.plot()
+    nothing = te.Transfer(
+        elites=np.array([0]), tasks=np.arange(2), own=np.array([1.0, 2.0]), fitness=np.full((1, 2), NAN)
+    )
+    nobody = make_cover(made([1.0, 2.0]), nothing, 3)
+    assert nobody.assignment().tolist() == [-1, -1]
+    assert nobody.loss().tolist() == [0.0, 1.0]  # against the lowest seen
+
+
+def test_candidates_are_the_best_and_a_spread_of_different_solutions():
+    rng = np.random.default_rng(0)
+    solutions = np.concatenate([rng.normal(0, 0.01, (60, 2)), rng.normal(5, 0.01, (40, 2)), np.full((20, 2), 9.0)])
+    fitness = np.concatenate([np.linspace(2, 3, 60), np.linspace(0, 1, 40), np.full(20, -1.0)])
+    result = made(fitness, solutions)
+    chosen = spread_elites(result, 8)
+    assert chosen[:4].tolist() == [59, 58, 57, 56]
+    assert len(set(chosen.tolist())) == 8
+    assert {round(value) for value in solutions[chosen, 0]} == {0, 5, 9}
+    assert len(spread_elites(result, 500)) == 101  # copies of one solution count once
+    assert te.cover(result, lambda x, t: float(x[0]), k=1, candidates=8).candidates == 8
+    assert te.cover(result, lambda x, t: float(x[0]), k=1).candidates == 100
+    assert te.cover(result, lambda x, t: float(x[0]), k=1, candidates="top 5").candidates == 5
+
+
+# However it is evaluated.
+
+
+def test_all_kinds_of_calls_agree(monkeypatch):
+    monkeypatch.setattr(rows, "BLOCK", {"each": 5, "batch": 5, "jax": 5})
+    result = made(np.linspace(0, 1, 7))
+
+    def batch(x, t):
+        return x[:, 0] * t[:, 0]
+
+    def one(x, t):
+        return x[0] * t[0]
+
+    wanted = te.transfer(result, batch, "all", call="batch").fitness
+    assert wanted.tolist() == np.outer(np.arange(7), np.arange(7)).tolist()
+    assert np.array_equal(te.transfer(result, one, "all").fitness, wanted)
+    assert np.array_equal(te.transfer(result, one, "all", call="jax").fitness, wanted)
+    assert np.array_equal(te.transfer(result, one, "all", workers=2, timeout=60).fitness, wanted)
+    with ThreadPoolExecutor(2) as pool:
+        assert np.array_equal(te.transfer(result, one, "all", executor=pool).fitness, wanted)
+    told = dataclasses.replace(result, settings={"call": "batch"})
+    assert np.array_equal(te.transfer(told, batch, "all").fitness, wanted)
+
+
+def test_tasks_that_are_objects_and_a_setup():
+    result = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}]))
+    found = te.transfer(result, lambda x, task, add: x[0] + task["at"] + add, "all", setup=lambda: 10)
+    assert found.fitness.tolist() == [[10, 13], [11, 14]]
+    domain = te.Domain(
+        name="d", fitness=lambda x, task, add: task["at"] + add, tasks=result.tasks, bounds=(0, 1), dim=1,
+        setup=lambda: 5,
+    )  # fmt: skip
+    assert te.transfer(result, domain, [1]).fitness.tolist() == [[5, 8]]
+    mean = iter([1.0, 2.0, 3.0, 5.0])
+    assert te.transfer(made([1.0]), lambda x, t: next(mean), samples=2).fitness.tolist() == [[4.0]]
+
+
+def test_the_text_of_objects_is_explained_when_everything_fails(tmp_path):
+    saved = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}])).save(tmp_path / "r.npz")
+    with pytest.raises(te.FitnessError, match=r"all 2 evaluations failed; the first: fitness raised TypeError") as info:
+        te.reevaluate(te.load(saved), lambda x, task: task["at"], samples=1)
+    assert "dataclasses.replace(result, tasks=tasks)" in info.value.__notes__[-1]
+
+
+def test_a_crash_costs_one_row_and_an_error_may_end_it():
+    def crashes(x, t):
+        if (x[0], t[0]) == (2, 0):
+            os._exit(3)
+        return looked_up(x, t)
+
+    with pytest.warns(te.FitnessWarning, match=r"1 of 8 evaluations of the cover failed \(died 1\)"):
+        found = te.cover(four(), crashes, candidates=[2], workers=1)
+    assert found.assignment().tolist() == [-1, 2, 2, 2]
+
+    def raises(x, t):
+        if (x[0], t[0]) == (2, 1):
+            raise OSError("no licence")
+        return looked_up(x, t)
+
+    with pytest.raises(te.FitnessError, match=r"OSError: no licence .* \[task 1, solution \[2.0\]\]") as info:
+        te.transfer(four(), raises, elites=[3, 2], on_error="raise")
+    assert info.value.result.elites.tolist() == [3]  # what was tried on all tasks before
+
+
+def test_an_elite_that_fails_everywhere_is_no_broken_simulator():
+    def falls(x, t):
+        if x[0] == 7 and t[0] != 7:
+            raise ValueError
+        return 1.0
+
+    with pytest.warns(te.FitnessWarning, match=r"1,199 of 3,600 evaluations of the transfer failed \(raised 1,199\)"):
+        found = te.transfer(made(np.ones(1200)), falls, elites=[7, 8])
+    assert np.isnan(found.fitness[0]).sum() == 1199
+    assert (found.fitness[1] == 1).all()
+
+
+def test_an_interruption_carries_what_was_found_and_a_file_goes_on(tmp_path, monkeypatch):
+    calls = []
+
+    def interrupts(x, t):
+        calls.append(1)
+        if len(calls) == 10:
+            os.kill(os.getpid(), signal.SIGINT)
+        return looked_up(x, t)
+
+    path = tmp_path / "kept.npz"
+    with pytest.raises(
+        te.Interrupted, match=r"after 10 of 20 evaluations of the cover; the same again, with 'kept.npz'"
+    ) as info:
+        te.cover(four(), interrupts, path=path, candidates=[0, 1, 2, 3])
+    assert info.value.signal == signal.SIGINT
+    assert info.value.result.elites.tolist() == [0]
+    assert info.value.result.candidates == 1
+    assert te.cover(four(), interrupts, path=path, candidates=[0, 1, 2, 3]).elites.tolist() == [2, 0, 3, 1]
+    assert len(calls) == 20  # nothing was evaluated twice
+    assert te.cover(four(), interrupts, path=path, k=1, candidates=[0, 1, 2, 3]).elites.tolist() == [2]
+    assert len(calls) == 20  # nor for another question to the same table
+
+    calls.clear()
+    with pytest.raises(te.Interrupted, match=r"interrupted after 10 of 12 evaluations of the re-evaluation$") as info:
+        te.reevaluate(four(), interrupts, samples=3)
+    assert info.value.result.samples == 3
+    assert info.value.result.corrected.tolist() == [5, 4, 6, 7]
+    assert np.isnan(info.value.result.deviation).sum() == 0
+
+    calls[:] = [1] * 7
+    with pytest.raises(te.Interrupted) as info:
+        te.cover(four(), interrupts)
+    assert info.value.result is None  # nobody was tried on all tasks yet
+
+
+def test_a_file_of_something_else_is_never_overwritten(tmp_path):
+    path = tmp_path / "kept.npz"
+    te.transfer(four(), looked_up, [0], path=path)
+    before = path.read_bytes()
+    for other in (
+        {"elites": [1]},
+        {"elites": [0], "fitness": lambda x, t: 0.0},
+        {"elites": [0], "samples": 2},
+        {"elites": [0], "result": made([5.0, 4.0, 6.0, NAN])},
+    ):
+        options = {"result": four(), "fitness": looked_up, "path": path} | other
+        with pytest.raises(ValueError, match=r"path must be a new file, .* is of other elites, tasks or"):
+            te.transfer(**options)
+    assert path.read_bytes() == before
+    four().save(path)
+    with pytest.raises(ValueError, match=r"kept.npz' is damaged, or something else"):
+        te.transfer(four(), looked_up, [0], path=path)
+    path.write_bytes(before[:50])
+    with pytest.raises(ValueError, match=r"kept.npz' is damaged, or something else"):
+        te.transfer(four(), looked_up, [0], path=path)
+    with pytest.raises(ValueError, match=r"path must end in .npz, not 'kept.txt'"):
+        te.transfer(four(), looked_up, [0], path=tmp_path / "kept.txt")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        te.transfer(four(), looked_up, [0], path=tmp_path / "none" / "kept.npz")
+
+
+def test_mistakes_are_named_before_any_work(small_arm):
+    def never(*_):
+        raise AssertionError
+
+    result = four()
+    domain = te.Domain(name="line", fitness=never, tasks=result.tasks, bounds=(0, 9), dim=1)
+    cases = [
+        (TypeError, "result must be a Result, not str; te.load reads one", ("run", never), {}),
+        (ValueError, "none of its 2 tasks is solved", (made([NAN, NAN]), never), {}),
+        (TypeError, r"did you mean te.domain\('arm'\)", (result, "arm"), {}),
+        (TypeError, "fitness must be a function", (result, 3), {}),
+        (ValueError, "a domain brings its own call", (result, domain), {"call": "each"}),
+        (ValueError, "'arm' has solutions of 10 numbers, and the result of 1", (result, small_arm), {}),
+        (ValueError, "'line' has 4 tasks, and the result 2", (made([1.0, 2.0]), domain), {}),
+        (
+            ValueError,
+            "'line' has other descriptors",
+            (made([1.0] * 4, tasks=te.Tasks(descriptors=np.ones((4, 1)))), domain),
+            {},
+        ),
+        (ValueError, "call must be given, one of 'each', 'batch', 'jax': the result is of ask/tell",
+         (dataclasses.replace(result, settings={"call": "ask/tell"}), never), {}),
+        (ValueError, "call='jax' needs tasks with descriptors",
+         (made([1.0], tasks=te.Tasks(["a"])), never), {"call": "jax"}),
+        (ValueError, "workers is for Python functions", (result, never), {"call": "jax", "workers": 2}),
+        (ValueError, "on_error must be one of", (result, never), {"on_error": "ignore"}),
+        (te.FitnessError, "could not be traced", (result, lambda x, t: float(x[0])), {"call": "jax"}),
+    ]  # fmt: skip
+    for analysis in (te.reevaluate, te.cover, te.transfer):
+        for kind, message, given, options in cases:
+            with pytest.raises(kind, match=message):
+                analysis(*given, **options)
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
+        te.cover(result, never, k=0)
+    with pytest.raises(TypeError, match=r"candidates must be 'top 5 %', 'top 10', 'all', a number of them or"):
+        te.cover(result, never, candidates=0.5)
+
+
+def test_other_objects_of_the_same_number_are_noticed():
+    result = made([1.0, 2.0], tasks=te.Tasks(["a", "b"]))
+    domain = te.Domain(name="d", fitness=lambda x, t: 1.0, tasks=te.Tasks(["a", "c"]), bounds=(0, 1), dim=1)
+    with pytest.raises(ValueError, match="'d' has tasks of another text"):
+        te.transfer(result, domain)
+
+
+def test_progress_says_beforehand_how_much_there_is_to_do(capsys):
+    te.cover(four(), looked_up, candidates=[0, 1], samples=3, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == (
+        "cover: 12 evaluations of 3 samples each: the elites of 4 tasks again, and 2 of them on all of these"
+    )
+    assert lines[-1].startswith("cover: 12 of 12 evaluations")
+    with pytest.warns(te.FitnessWarning):
+        te.reevaluate(made([1.0, 1.0]), lambda x, t: NAN if x[0] else 1.0, samples=2, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "re-evaluation: 4 evaluations: 2 elites, 2 times each"
+    assert "failed (nan): fitness returned nan [task 1, solution [1.0]]" in lines[1]
+    assert "2 failed" in lines[-1]
+
+
+# Figures.
+
+
+def test_the_boxes_are_of_the_differences():
+    found = te.transfer(four(), looked_up, elites=[2, 0, 1])
+    axes = show.transfer(found, first=2)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "first\n2", "all\n3"]
+    wide = [line for line in axes.lines if np.ptp(line.get_xdata()) == pytest.approx(0.65)]  # or it is a whisker
+    pooled = np.array([-5, -1, -2, -3, -5, -7, -1, -6, -5])
+    assert [line.get_ydata()[0] for line in wide] == [-2.0, -5.0, np.median(pooled[:6]), np.median(pooled)]
+    assert found.plot(ax=axes) is axes
+    assert [tick.get_text() for tick in show.transfer(te.transfer(four(), looked_up, [1])).get_xticklabels()] == ["1"]
+    with pytest.raises(TypeError, match=r"transfer must be what te.transfer gives, not Result"):
+        show.transfer(four())
+
+
+def test_the_curve_is_the_loss():
+    found = te.cover(four(), looked_up, k=4)
+    axes = found.plot()
+    mean, most, _ = axes.lines
+    assert mean.get_xdata().tolist() == [1, 2, 3, 4]
+    assert mean.get_ydata().tolist() == [2.0, 0.75, 0.25, 0.0]
+    assert most.get_ydata() == pytest.approx([np.quantile(found.loss(k), 0.95) for k in (1, 2, 3, 4)])
+    assert "4 tasks, elites chosen from 4" in axes.get_title()
+    with pytest.raises(TypeError, match=r"cover must be what te.cover gives, not Result"):
+        show.cover(four())
