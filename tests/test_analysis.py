@@ -7,6 +7,8 @@ import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -115,7 +117,7 @@ def test_noise_shows_as_a_difference_between_believed_and_corrected():
 
 def test_one_sample_is_enough_for_jax_and_more_are_refused(small_arm):
     solutions = np.random.default_rng(0).random((200, 10))
-    fitness = [float(small_arm.fitness(x, t)) for x, t in zip(solutions, small_arm.tasks.descriptors, strict=True)]
+    fitness = jax.vmap(small_arm.fitness)(jnp.asarray(solutions), jnp.asarray(small_arm.tasks.descriptors))
     result = made(fitness, solutions, small_arm.tasks)
     again = te.reevaluate(result, small_arm)
     assert again.samples == 1
