@@ -6,6 +6,7 @@ import os
 import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -336,6 +337,12 @@ def test_the_text_of_objects_is_explained_when_everything_fails(tmp_path):
     assert "dataclasses.replace(result, tasks=tasks)" in info.value.__notes__[-1]
 
 
+def children():
+    """The processes that this one has."""
+    place = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    return set(place.read_text().split()) if place.exists() else set()
+
+
 def test_a_crash_costs_one_row_and_an_error_may_end_it():
     def crashes(x, t):
         if (x[0], t[0]) == (2, 0):
@@ -354,6 +361,10 @@ def test_a_crash_costs_one_row_and_an_error_may_end_it():
     with pytest.raises(te.FitnessError, match=r"OSError: no licence .* \[task 1, solution \[2.0\]\]") as info:
         te.transfer(four(), raises, elites=[3, 2], on_error="raise")
     assert info.value.result.elites.tolist() == [3]  # what was tried on all tasks before
+    before = children()
+    with pytest.raises(te.FitnessError, match="no licence") as info:
+        te.transfer(four(), raises, elites=[3, 2], on_error="raise", workers=1)
+    assert children() <= before  # no worker is left, though the error is held
 
 
 def test_an_elite_that_fails_everywhere_is_no_broken_simulator():
@@ -464,6 +475,8 @@ def test_mistakes_are_named_before_any_work(small_arm):
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
         te.cover(result, never, k=0)
     with pytest.raises(TypeError, match=r"candidates must be 'top 5 %', 'top 10', 'all', a number of them or"):
+        te.cover(result, never, candidates={1, 2})
+    with pytest.raises(TypeError, match=r"candidates must be a whole number of at least 1, not 0.5"):
         te.cover(result, never, candidates=0.5)
 
 

@@ -114,8 +114,8 @@ class Cover:
             >>> print(found.summary())
             2 tasks (3 more are unsolved), elites chosen from 2
             elites         mean    mean loss  95 % within   worst loss  unserved
-                 1         1.75         0.25        0.475          0.5         0
-             a task          1.5
+                 1         1.25         0.25        0.475          0.5         0
+            a task          1.5
         """
         missing = self.number - len(self.tasks)
         more = f" ({missing:,} more are unsolved)" if missing else ""
@@ -228,7 +228,7 @@ def cover(
 def _candidates(result: Result, which: Any) -> np.ndarray:
     if which is None:
         return spread_elites(result, DEFAULT_CANDIDATES)
-    if isinstance(which, int | np.integer) and not isinstance(which, bool):
+    if isinstance(which, int | float | np.number):
         return spread_elites(result, whole_number("candidates", which, least=1))
     return chosen_elites(result, which, "candidates", ", a number of them")
 
@@ -258,7 +258,7 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
     if result.worst is not None:
         worst = np.asarray(result.worst, np.float64)[table.tasks]
         floor = np.where(np.isfinite(worst), worst, floor)
-    order = _greedy(np.where(np.isnan(table.fitness), -np.inf, table.fitness), floor, k)
+    order = _greedy(table.fitness, floor, k)
     return Cover(
         elites=table.elites[order],
         solutions=np.asarray(result.solutions[table.elites[order]]),
@@ -272,17 +272,24 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
 
 
 def _greedy(table: np.ndarray, floor: np.ndarray, k: int) -> list[int]:
-    """Rows whose best is highest in the mean, one after another; of equal ones the first. At least one."""
+    """Rows whose best is highest in the mean, one after another; of equal ones the first. At least one.
+
+    A NaN serves nobody, which is what `fmax` makes of it.
+
+    Example:
+        >>> _greedy(np.array([[1.0, 0.0], [0.0, 3.0], [2.0, np.nan]]), np.zeros(2), 3)
+        [1, 2]
+    """
     best = floor.copy()
     order: list[int] = []
     while len(order) < k:
         # Row by row: the whole at once would be as large as the table again.
-        means = np.array([np.maximum(best, row).mean() for row in table])
+        means = np.array([np.fmax(best, row).mean() for row in table])
         chosen = int(means.argmax())
         if order and not means[chosen] > best.mean():
             break
         order.append(chosen)
-        best = np.maximum(best, table[chosen])
+        best = np.fmax(best, table[chosen])
     return order
 
 

@@ -3,8 +3,8 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from taskelites.runs import FailureLog, Interruption, Progress
 from taskelites.runs.failing import first_error
 from taskelites.runs.identity import text_of
 from taskelites.search.statement import check_compiled
-from taskelites.tasks import Box, Tasks
+from taskelites.tasks import Box, Tasks, as_tasks
 
 # Rows that are laid out at a time. A call of a function over arrays gets as many: enough to keep its threads busy, few
 # enough to answer Ctrl-C soon.
@@ -100,7 +100,7 @@ def _tasks_of(domain: Any, result: Result) -> Tasks:
     dim = getattr(domain, "dim", None)
     if dim is not None and dim != result.solutions.shape[1]:
         raise ValueError(f"{whose} solutions of {dim} numbers, and the result of {result.solutions.shape[1]}")
-    tasks, own = domain.tasks, result.tasks
+    tasks, own = as_tasks(domain.tasks), result.tasks
     if isinstance(tasks, Box):
         if tasks.dim != own.dim:
             raise ValueError(f"{whose} {tasks.dim} descriptors, and the result {own.dim}")
@@ -191,29 +191,35 @@ class Rows:
     def _evaluate(self, interruption: Interruption, keep: Callable[[np.ndarray], None] | None) -> None:
         saved = time.monotonic()
         try:
-            for outcomes, numbers, tasks, solutions in self._outcomes(lambda: interruption.noted):
-                error, usable = None, len(outcomes)
-                if self.trial.manner.on_error == "raise":
-                    error, usable = first_error(outcomes, numbers, solutions)
-                part = outcomes.part(slice(usable))
-                self.failures.add_all(part, self.done, numbers, tasks, solutions)
-                self.failures.streak = 0  # an elite that fails on a thousand tasks in a row is no broken simulator
-                self.values[self.done : self.done + usable] = part.fitness
-                self.done += usable
-                if error is not None:
-                    raise error
-                self._check()
-                if self._bar is not None:
-                    self._bar.update(self.done, self._counts)
-                if keep is not None and time.monotonic() - saved > _SAVE_SECONDS:
-                    keep(self.values[: self.done])
-                    saved = time.monotonic()
+            # Closed whatever happens, or an exception that somebody holds would hold workers, too.
+            with closing(self._outcomes(lambda: interruption.noted)) as stream:
+                for found in stream:
+                    self._take(*found)
+                    if self._bar is not None:
+                        self._bar.update(self.done, self._counts)
+                    if keep is not None and time.monotonic() - saved > _SAVE_SECONDS:
+                        keep(self.values[: self.done])
+                        saved = time.monotonic()
         except FitnessError:
             if not interruption.noted:  # or it is a pool whose processes heard of Ctrl-C first
                 raise
         self._check(ended=self.done == len(self.values))
 
-    def _outcomes(self, halt: Callable[[], bool]) -> Iterator[tuple[Outcomes, np.ndarray, Any, np.ndarray]]:
+    def _take(self, outcomes: Outcomes, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
+        """Keep what came, which follows what came before; raise, if that is to end it."""
+        error, usable = None, len(outcomes)
+        if self.trial.manner.on_error == "raise":
+            error, usable = first_error(outcomes, numbers, solutions)
+        part = outcomes.part(slice(usable))
+        self.failures.add_all(part, self.done, numbers, tasks, solutions)
+        self.failures.streak = 0  # an elite that fails on a thousand tasks in a row is no broken simulator
+        self.values[self.done : self.done + usable] = part.fitness
+        self.done += usable
+        if error is not None:
+            raise error
+        self._check()
+
+    def _outcomes(self, halt: Callable[[], bool]) -> Generator[tuple[Outcomes, np.ndarray, Any, np.ndarray]]:
         """What came of the next rows, with the numbers of their tasks, their tasks, and their solutions."""
         trial, total = self.trial, len(self.values)
         if self.done == total:

@@ -234,7 +234,8 @@ def try_on_all(
         whole = len(values) // number  # those that are not through yet say little
         if whole == 0:
             return None
-        kept = np.where(np.isfinite(values), values, np.nan)[: whole * number].reshape(whole, number)
+        values[~np.isfinite(values)] = np.nan  # in place, since there may be many millions
+        kept = values[: whole * number].reshape(whole, number)
         return found(Transfer(elites=elites[: whole - 1], tasks=tasks, own=kept[0], fitness=kept[1:]))
 
     known = None if file is None else file.read()
