@@ -119,10 +119,15 @@ class Caller:
         behaviour = np.full((len(solutions), self.behaviour_dim), np.nan) if self.behaviour_dim else None
         troubles = []
         done = 0
+        plain = self.samples == 1 and not self.behaviour_dim  # `_once`, without what a call more would cost
         for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
             begins(row)
             try:
-                if self.samples == 1:
+                if plain:
+                    value = self.fitness(solution, task, *self.extra)
+                    fitness[row] = value if type(value) is float else one_number(value)
+                    described = None
+                elif self.samples == 1:
                     fitness[row], described = self._once(solution, task, ())
                 else:
                     fitness[row], described = self._mean(solution, task, (), partial(begins, row), halt)
