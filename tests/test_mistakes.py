@@ -289,11 +289,11 @@ MISTAKES = [
     (lambda: te.Tasks({1, 2}), "tasks must be in an order that does not change, but a set has none; give a list"),
     (
         lambda: te.Tasks(TASKS, names=["fitness"]),
-        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, algorithm, replicate, solution_0, ..., but 'fitness' does not",
+        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'fitness' does not",
     ),
     (
         lambda: te.Tasks(TASKS, names=["solution_3"]),
-        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, algorithm, replicate, solution_0, ..., but 'solution_3' does not",
+        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'solution_3' does not",
     ),
     (
         lambda: solve(fitness=lambda x, t: x[0] * 1j, call="jax"),
