@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
 
-.PHONY: run test test-slow lint format benchmark clean
+.PHONY: run test test-browser test-slow lint format benchmark clean
 
 run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
 test: $(READY)  ## the tests, the doctests, the README's and the docs' code
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile -m 'not slow and not browser'
+	$(MAKE) test-browser
+
+test-browser: $(READY)  ## the report in Chromium; without one, a line says so
+	$(VENV)/bin/python -m pytest -m browser tests/browser
 
 test-slow: $(READY)  ## what takes minutes: statistics over many seeds
 	$(VENV)/bin/python -m pytest -m slow

@@ -74,9 +74,10 @@ def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
     lines = output.out.splitlines()
     assert lines[0] == "arm: 300 tasks, 20,000 evaluations, mt-map-elites, seed 3"
     names = [line.split()[0] for line in lines[1:]]
-    assert names == ["evaluations", "coverage", "mean", "median", "best", "worst", "gap", "time", "saved"]
+    assert names == ["evaluations", "coverage", "mean", "median", "best", "worst", "gap", "time", "saved", "report"]
     assert "to the optimum" in output.out
-    saved = lines[-1].split()[1]
+    saved = lines[-2].split()[1]
+    assert lines[-1].split()[1] == f"{saved}/report.html"
     assert re.fullmatch(r"runs/\d{4}-\d\d-\d\d-\d{6}-arm", saved)
     result = te.load(saved)
     assert np.array_equal(result.solutions, te.solve(te.domain("arm", tasks=300), evaluations=20_000, seed=3).solutions)
@@ -134,6 +135,7 @@ def test_replicates_get_a_table(folder, capsys):
         ".lock",
         "replicate-0",
         "replicate-1",
+        "report.html",
         "run.json",
         "run.log",
         "settings.json",
@@ -174,7 +176,8 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
     labels = ["mt-map-elites", "mt-map-elites(tournament=(1, 5), variation=SBX(eta=10.0))", "random", "own"]
     assert [line.startswith(label + "  ") for line, label in zip(lines[3:7], labels, strict=True)] == [True] * 4
     assert len([line for line in lines if line.startswith(tuple(labels))]) == 4 + 6
-    saved = re.fullmatch(r"saved in (runs/\S+-compare-my-shift): figure, tables, tests, runs", lines[-1]).group(1)
+    saved = re.fullmatch(r"saved in (runs/\S+-compare-my-shift): figure, tables, tests, runs", lines[-2]).group(1)
+    assert lines[-1].split() == ["report", f"{saved}/report.html"]
     assert te.Comparison.load(saved).labels == labels
     alone = te.solve(__import__("mine").make(tasks=210), evaluations=1000, batch_size=16, seed=5)
     assert np.array_equal(te.Comparison.load(saved).results["mt-map-elites"][1].fitness, alone.fitness, equal_nan=True)

@@ -1,0 +1,131 @@
+"""A browser for the tests of the report, and pages that are watched for whatever they should not do."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from browser.samples import SAMPLES
+
+FOLDER = Path(__file__).parent
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",  # which Chromium refuses to go without for root, as containers are
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--force-color-profile=srgb",
+]
+
+
+def browser_path():
+    """Where the browser is; None without one."""
+    given = os.environ.get("TASKELITES_BROWSER")
+    return given or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def missing():
+    """What is missing for these tests, or nothing."""
+    try:
+        import playwright.sync_api  # noqa: F401 - asked for only
+    except ImportError:
+        return "Playwright is not installed: pip install playwright"
+    path = browser_path()
+    if path is None:
+        return "no browser was found: apt install chromium, or name one in TASKELITES_BROWSER"
+    return None if os.access(path, os.X_OK) else f"TASKELITES_BROWSER names {path!r}, which can't be run"
+
+
+def pytest_collection_modifyitems(items):
+    why = missing()
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if why:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+def pytest_terminal_summary(terminalreporter):
+    why = missing()
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "tests/browser/" in report.nodeid]
+    if why and skipped:
+        line = f"NOT TESTED: the report in a browser ({len(skipped)} tests skipped), because {why}"
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=browser_path(), args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory):
+    """Writes a sample's page when it is first asked for; gives its path and what it is of."""
+    folder = tmp_path_factory.mktemp("pages")
+    written = {}
+
+    def get(name):
+        if name not in written:
+            path = folder / f"{name}.html"
+            written[name] = path, SAMPLES[name](path)
+        return written[name]
+
+    return get
+
+
+class Watch:
+    """What a page did that it should not do."""
+
+    def __init__(self, page, address):
+        self.seen = []
+        page.on("console", lambda message: self.add(message.type, message.text, message.type in ("warning", "error")))
+        page.on("pageerror", lambda error: self.add("error", str(error)))
+        page.on("dialog", lambda dialog: (self.add("dialog", dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: self.add("request", request.url, not self.own(request.url, address)))
+        page.on("popup", lambda other: self.add("popup", other.url))
+
+    @staticmethod
+    def own(url, address):
+        return url.split("#")[0] == address or url.startswith("data:image/png")
+
+    def add(self, kind, text, bad=True):
+        if bad:
+            self.seen.append(f"{kind}: {text[:300]}")
+
+
+@pytest.fixture
+def look(browser, sample):
+    """Opens the page of a sample; at the end, the test fails if a page complained, asked for something or popped up."""
+    opened = []
+
+    def open_page(name, width=1280, height=900, scheme="light", after="", touch=False, **more):
+        path, what = sample(name) if isinstance(name, str) else (name, None)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=touch, **more
+        )
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.watch = Watch(page, path.as_uri())
+        opened.append((context, page))
+        page.goto(path.as_uri() + after)
+        page.wait_for_selector("html[data-ready=whole]", state="attached", timeout=60_000)
+        settle(page)
+        return (page, what) if isinstance(name, str) else page
+
+    yield open_page
+    seen = [line for _, page in opened for line in page.watch.seen]
+    for context, _ in opened:
+        context.close()
+    assert not seen
+
+
+def settle(page):
+    """Wait until what was asked to be drawn is drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

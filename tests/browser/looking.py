@@ -1,0 +1,65 @@
+"""Where things are on a page, worked out from the result and not from the page's script."""
+
+import numpy as np
+
+# Of the map beside its axes, as map.js has them.
+RIGHT, TOP, BOTTOM = 10, 10, 42
+READY = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def about(page):
+    """What Python told the page, as JSON."""
+    return page.evaluate("() => JSON.parse(document.getElementById('about').textContent)")
+
+
+def map_of(page):
+    return page.locator(".map canvas").first
+
+
+def spots(page, points):
+    """Where points of the plane are on the map's canvas while the whole map is shown, `(n, 2)`."""
+    size = map_of(page).bounding_box()
+    plane = about(page)["plane"]
+    left = 46 if size["width"] < 500 else 58
+    low, high = np.array(plane["low"]), np.array(plane["high"])
+    across, up = ((np.asarray(points) - low) / (high - low)).T
+    x = left + across * (size["width"] - left - RIGHT)
+    y = TOP + (1 - up) * (size["height"] - TOP - BOTTOM)
+    return np.stack([x, y], axis=1)
+
+
+def pixel(page, spot):
+    """The colour of the map at a place of its canvas."""
+    page.evaluate(READY)
+    return map_of(page).evaluate(
+        """(canvas, [x, y]) => {
+          // From a copy, since a canvas that is read often is drawn in another way.
+          const copy = new OffscreenCanvas(1, 1).getContext("2d");
+          copy.drawImage(canvas, Math.round(x), Math.round(y), 1, 1, 0, 0, 1, 1);
+          return Array.from(copy.getImageData(0, 0, 1, 1).data);
+        }""",
+        [float(spot[0]), float(spot[1])],
+    )[:3]
+
+
+def hover(page, spot):
+    map_of(page).hover(position={"x": float(spot[0]), "y": float(spot[1])})
+
+
+def click(page, spot, **more):
+    map_of(page).click(position={"x": float(spot[0]), "y": float(spot[1])}, **more)
+
+
+def chosen(page):
+    """The number of the task that is shown."""
+    return int(page.locator("#task-heading").inner_text().removeprefix("Task "))
+
+
+def facts(page):
+    """What the page says of the chosen task."""
+    names, values = page.locator(".facts dt").all_inner_texts(), page.locator(".facts dd").all_inner_texts()
+    return dict(zip(names, values, strict=True))
+
+
+def background(page, selector="body"):
+    return page.locator(selector).first.evaluate("(element) => getComputedStyle(element).backgroundColor")

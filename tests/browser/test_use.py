@@ -1,0 +1,206 @@
+import re
+
+import numpy as np
+import pytest
+from browser.looking import READY, chosen, map_of
+
+FOCUSABLE = "button, select, input, summary, [tabindex='0'], a[href]"
+# Background and letters on it, of which each pair is somewhere on a page.
+PAIRS = [
+    *(("--page", "--ink"), ("--page", "--quiet"), ("--paper", "--ink"), ("--paper", "--quiet")),
+    *(("--button", "--ink"), ("--tip", "--ink")),
+]
+
+
+def visible(page):
+    """The numbers of all elements that the keyboard should reach."""
+    return page.evaluate(
+        """(selector) => Array.from(document.querySelectorAll(selector))
+          .map((element, i) => { element.dataset.number = i; return element.checkVisibility() ? i : -1; })
+          .filter((i) => i >= 0)""",
+        FOCUSABLE,
+    )
+
+
+@pytest.mark.parametrize("name", ["arm", "comparison"])
+def test_tab_reaches_everything_in_its_order_and_shows_where_it_is(look, name):
+    page, _ = look(name)
+    wanted = visible(page)
+    reached = []
+    for _ in range(len(wanted)):
+        page.keyboard.press("Tab")
+        number, style, width = page.evaluate(
+            """() => {
+              const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+              return [Number(document.activeElement.dataset.number), outlineStyle, outlineWidth];
+            }"""
+        )
+        reached.append(number)
+        assert style != "none"
+        assert float(width.removesuffix("px")) >= 2
+    assert reached == wanted
+
+
+def test_the_keyboard_alone_is_enough(look):
+    page, result = look("arm", after="#task=0")
+    page.get_by_role("button", name="light or dark").focus()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "search":
+            break
+    page.keyboard.type("33")
+    page.keyboard.press("Enter")
+    assert chosen(page) == 33
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.tagName") == "CANVAS":
+            break
+    page.keyboard.press("ArrowRight")
+    here, there = result.tasks.descriptors[33], result.tasks.descriptors[chosen(page)]
+    assert there[0] > here[0]
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_text("copied", exact=True).wait_for()
+
+
+def test_curves_answer_to_the_arrow_keys_and_the_pointer(look):
+    page, result = look("arm")
+    chart = page.get_by_role("img", name=re.compile("^Fitness over the solved tasks"))
+    readout = page.locator("figure", has=chart).locator(".readout")
+    assert readout.inner_text() == ""
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    history = result.history
+
+    def expected(i):
+        return f"{round(history['evaluations'][i]):,}: mean", history["mean"][i], history["median"][i]
+
+    def told():
+        start, mean, median = re.fullmatch(r"(.*) (\S+), median (\S+)", readout.inner_text()).groups()
+        return start, pytest.approx(float(mean), rel=1e-3), pytest.approx(float(median), rel=1e-3)
+
+    assert expected(39) == told()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert expected(37) == told()
+    page.keyboard.press("ArrowRight")
+    assert expected(38) == told()
+    box = chart.bounding_box()
+    chart.hover(position={"x": 59, "y": box["height"] / 2})
+    assert expected(0) == told()
+    page.mouse.move(0, 0)
+    assert readout.inner_text() == ""
+
+
+def test_curves_are_where_their_numbers_are(look):
+    page, result = look("arm")
+    page.get_by_label("logarithmic evaluations").uncheck()
+    chart = page.get_by_role("img", name=re.compile("^Coverage"))
+    path = chart.locator("path").first.get_attribute("d")
+    drawn = np.array([[float(text) for text in pair.split()] for pair in re.split("[ML]", path)[1:]])
+    width = chart.bounding_box()["width"]
+    evaluations, coverage = result.history["evaluations"], result.history["coverage"]
+    x = 58 + (evaluations - evaluations[0]) / (evaluations[-1] - evaluations[0]) * (width - 72)
+    y = 256 - coverage / 1.02 * (256 - 10)
+    np.testing.assert_allclose(drawn, np.stack([x, y], axis=1), atol=0.06)
+
+
+def test_the_distribution_counts_all_solved_tasks(look):
+    page, result = look("line")
+    chart = page.get_by_role("img", name="Tasks by value")
+    heights = [256 - 60 - float(y) for y in re.findall(r"V([\d.]+)h", chart.locator("path").get_attribute("d"))]
+    # All bars together are as high as all tasks: the highest one tells how much a task is.
+    assert page.locator("figure", has=chart).locator(".readout").inner_text().startswith("mean ")
+    known = result.fitness[result.solved]
+    bins = max(8, min(60, round((chart.bounding_box()["width"] - 80) / 9)))
+    counts, _ = np.histogram(known, bins)
+    np.testing.assert_allclose(np.array(heights) / max(heights), counts[counts > 0] / counts.max(), atol=0.01)
+
+
+def test_a_comparison_says_what_its_tables_say(look):
+    page, found = look("comparison")
+    table = found.table()
+    rows = page.locator("[aria-label=measures] tbody tr").all_inner_texts()
+    for row, label in zip(rows, found.labels, strict=True):
+        cells = row.split("\t")
+        assert cells[0] == label
+        assert float(cells[2].split()[0]) == pytest.approx(table.loc[label, "mean_all_median"], rel=1e-4)
+    tests = page.locator("[aria-label=tests] tbody tr")
+    assert tests.count() == len(found.tests()) == 3
+    page.get_by_label("measure").select_option("mean_all")
+    final = page.get_by_role("img", name=re.compile("^Final values"))
+    assert final.locator("circle").count() == 12
+    assert "mean fitness over all tasks" in final.text_content()
+
+
+def test_headings_are_in_order_and_controls_are_named(look):
+    for name in ("arm", "comparison"):
+        page, _ = look(name)
+        levels = page.evaluate("() => Array.from(document.querySelectorAll('h1, h2, h3, h4'), (e) => Number(e.tagName[1]))")
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+        assert max(np.diff(levels)) <= 1
+        unnamed = page.evaluate(
+            """() => Array.from(document.querySelectorAll("button, select, input, canvas, [role=img], [role=region]"))
+              .filter((e) => !(e.getAttribute("aria-label") || e.closest("label")?.textContent.trim() || e.textContent.trim()))
+              .filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 100))"""
+        )
+        assert unnamed == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_can_be_told_from_their_background(look, scheme):
+    page, _ = look("arm", scheme=scheme)
+    names = sorted({name for pair in PAIRS for name in pair})
+    found = page.evaluate(
+        "(names) => names.map((n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim())", names
+    )
+    colours = dict(zip(names, found, strict=True))
+    for below, above in PAIRS:
+        assert contrast(colours[below], colours[above]) >= 4.5, (below, above)
+
+
+def contrast(one, other):
+    """The ratio of the Web Content Accessibility Guidelines."""
+
+    def luminance(colour):
+        shares = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_of_black_and_white():
+    assert contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+SPILLED = """() => Array.from(document.querySelectorAll("main *"))
+  .filter((e) => e.checkVisibility() && !e.closest(".hidden, .scroll, pre, svg") && e.getBoundingClientRect().right > innerWidth + 0.5)
+  .map((e) => e.outerHTML.slice(0, 100))"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["arm", "comparison", "wide", "hostile", "hostile comparison", "failures"])
+def test_nothing_is_wider_than_a_telephone(look, name, scheme):
+    if scheme == "dark" and name not in ("arm", "comparison"):
+        pytest.skip("widths do not depend on the colours")
+    page, _ = look(name, width=375, height=800, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert page.evaluate(SPILLED) == []
+    if name in ("arm", "wide"):
+        below, panel = map_of(page).bounding_box(), page.locator(".task").bounding_box()
+        assert panel["y"] >= below["y"] + below["height"]
+
+
+def test_a_wide_screen_has_the_task_beside_the_map(look):
+    page, _ = look("arm", width=1600)
+    left, panel = map_of(page).bounding_box(), page.locator(".task").bounding_box()
+    assert panel["x"] >= left["x"] + left["width"]
+    assert abs(panel["y"] - page.locator(".map-side").bounding_box()["y"]) < 1
+    page.set_viewport_size({"width": 600, "height": 800})
+    page.evaluate(READY)
+    assert map_of(page).bounding_box()["width"] <= 600
+    assert page.locator(".task").bounding_box()["x"] < 100
