@@ -126,7 +126,7 @@ def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicat
 
 def hostile():
     """Every text that can come from a user is one that would like to be more than text."""
-    number = 210
+    number = 42
     objects = [f"{HOSTILE[i % len(HOSTILE)]} {i}" for i in range(number)]
     descriptors = np.random.default_rng(5).random((number, 2))
     names = [HOSTILE[0], HOSTILE[1]]

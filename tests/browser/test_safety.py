@@ -14,7 +14,6 @@ def test_text_stays_text(look, name):
     assert page.locator("script").count() == 3
     assert page.locator("[onerror], [onload], iframe, object, embed, link, base, main script, main style").count() == 0
     assert page.locator("img").count() == 0
-    assert page.locator("title").count() == (1 if name == "hostile comparison" else page.locator("title").count())
 
 
 def test_hostile_texts_are_shown_as_they_are(look):
@@ -42,7 +41,7 @@ def test_hostile_texts_are_shown_as_they_are(look):
 def test_hostile_labels_of_a_comparison_are_shown_as_they_are(look):
     page, found = look("hostile comparison")
     heads = page.locator("[aria-label=measures] tbody th").all_inner_texts()
-    assert heads == [label.strip() for label in found.labels] or heads[:3] == HOSTILE[:3]
+    assert heads[:3] == found.labels[:3] == HOSTILE[:3]
     assert page.locator("pre").inner_text() == HOSTILE[0]
 
 

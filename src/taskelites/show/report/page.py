@@ -13,6 +13,8 @@ import math
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from taskelites.show.report.blob import Blob
 
 _SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "contest.js", "page.js")
@@ -61,7 +63,7 @@ def render(title: str, about: dict[str, Any], blob: Blob) -> str:
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    short = title if len(title) <= _TITLE_LENGTH else f"{title[:_TITLE_LENGTH]}..."
+    short = _whole_letters(title if len(title) <= _TITLE_LENGTH else f"{title[:_TITLE_LENGTH]}...")
     return _PAGE.format(
         policy=policy,
         title=html.escape(short),
@@ -91,16 +93,20 @@ def as_json(value: Any) -> str:
 
 
 def _known(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _known(entry) for key, entry in value.items()}
+        return {_whole_letters(str(key)): _known(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_known(entry) for entry in value]
-    if isinstance(value, str):
-        # Half of a letter beyond the first 65,536 is none, and no browser can show it.
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value
+    return _whole_letters(value) if isinstance(value, str) else value
+
+
+def _whole_letters(text: str) -> str:
+    """Half of a letter beyond the first 65,536 is none: no file can hold it, and no browser can show it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _hash(text: str) -> str:
