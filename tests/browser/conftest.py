@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from browser.samples import SAMPLES
 
 FOLDER = Path(__file__).parent
@@ -100,29 +101,41 @@ class Watch:
             self.seen.append(f"{kind}: {text[:300]}")
 
 
+@pytest.fixture(scope="session")
+def context_of(browser):
+    """Contexts are dear, and pages share nothing but the clipboard through them."""
+    made = {}
+
+    def get(**options):
+        key = str(sorted(options.items()))
+        if key not in made:
+            made[key] = browser.new_context(**options)
+        return made[key]
+
+    return get
+
+
 @pytest.fixture
-def look(browser, sample):
+def look(context_of, sample):
     """Opens the page of a sample; at the end, the test fails if a page complained, asked for something or popped up."""
     opened = []
 
     def open_page(name, width=1280, height=900, scheme="light", after="", touch=False, **more):
         path, what = sample(name) if isinstance(name, str) else (name, None)
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, has_touch=touch, **more
-        )
-        page = context.new_page()
+        page = context_of(color_scheme=scheme, has_touch=touch, **more).new_page()
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": height})
         page.set_default_timeout(20_000)
         page.watch = Watch(page, path.as_uri())
-        opened.append((context, page))
         page.goto(path.as_uri() + after)
         page.wait_for_selector("html[data-ready=whole]", state="attached", timeout=60_000)
         settle(page)
         return (page, what) if isinstance(name, str) else page
 
     yield open_page
-    seen = [line for _, page in opened for line in page.watch.seen]
-    for context, _ in opened:
-        context.close()
+    seen = [line for page in opened for line in page.watch.seen]
+    for page in opened:
+        page.close()
     assert not seen
 
 

@@ -3,9 +3,9 @@ import re
 
 import numpy as np
 import pytest
-from browser.looking import READY, background, chosen, click, facts, hover, map_of, pixel, spots
 from matplotlib import colormaps
 
+from browser.looking import READY, background, chosen, click, facts, hover, map_of, pixel, spots
 from taskelites.domains.arm import joints
 
 

@@ -2,6 +2,7 @@ import re
 
 import numpy as np
 import pytest
+
 from browser.looking import READY, chosen, map_of
 
 FOCUSABLE = "button, select, input, summary, [tabindex='0'], a[href]"
@@ -100,7 +101,7 @@ def test_curves_are_where_their_numbers_are(look):
     drawn = np.array([[float(text) for text in pair.split()] for pair in re.split("[ML]", path)[1:]])
     width = chart.bounding_box()["width"]
     evaluations, coverage = result.history["evaluations"], result.history["coverage"]
-    x = 58 + (evaluations - evaluations[0]) / (evaluations[-1] - evaluations[0]) * (width - 72)
+    x = 58 + (evaluations - evaluations[0]) / (evaluations[-1] - evaluations[0]) * (width - 78)
     y = 256 - coverage / 1.02 * (256 - 10)
     np.testing.assert_allclose(drawn, np.stack([x, y], axis=1), atol=0.06)
 
@@ -136,13 +137,15 @@ def test_a_comparison_says_what_its_tables_say(look):
 def test_headings_are_in_order_and_controls_are_named(look):
     for name in ("arm", "comparison"):
         page, _ = look(name)
-        levels = page.evaluate("() => Array.from(document.querySelectorAll('h1, h2, h3, h4'), (e) => Number(e.tagName[1]))")
+        levels = page.evaluate(
+            "() => Array.from(document.querySelectorAll('h1, h2, h3, h4'), (e) => Number(e.tagName[1]))"
+        )
         assert levels[0] == 1
         assert levels.count(1) == 1
         assert max(np.diff(levels)) <= 1
         unnamed = page.evaluate(
             """() => Array.from(document.querySelectorAll("button, select, input, canvas, [role=img], [role=region]"))
-              .filter((e) => !(e.getAttribute("aria-label") || e.closest("label")?.textContent.trim() || e.textContent.trim()))
+              .filter((e) => !(e.getAttribute("aria-label") || (e.closest("label") || e).textContent.trim()))
               .filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 100))"""
         )
         assert unnamed == []
@@ -178,7 +181,8 @@ def test_contrast_of_black_and_white():
 
 
 SPILLED = """() => Array.from(document.querySelectorAll("main *"))
-  .filter((e) => e.checkVisibility() && !e.closest(".hidden, .scroll, pre, svg") && e.getBoundingClientRect().right > innerWidth + 0.5)
+  .filter((e) => e.checkVisibility() && !e.closest(".hidden, .scroll, pre, svg"))
+  .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5)
   .map((e) => e.outerHTML.slice(0, 100))"""
 
 

@@ -129,7 +129,7 @@ def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any,
             failures=_failures_in(path.parent) if single else None,
         )
     except (StorageError, ValueError, TypeError) as problem:
-        return f"\n{'report':<12} none: {problem}"
+        return f"\n{'report':<12} none: {getattr(problem, 'strerror', None) or problem}"
     return f"\n{'report':<12} {folder / path.name}"
 
 
@@ -141,7 +141,7 @@ def report_comparison(found: Comparison, folder: Path, options: argparse.Namespa
         write_text(folder / _COMMAND_FILE, f"{_shown(options.arguments)}\n")
         write_report(found, folder / "report.html", command=_command_of(folder))
     except (StorageError, ValueError, TypeError) as problem:
-        return f"\n{'report':<12} none: {problem}"
+        return f"\n{'report':<12} none: {getattr(problem, 'strerror', None) or problem}"
     return f"\n{'report':<12} {folder / 'report.html'}"
 
 

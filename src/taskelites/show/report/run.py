@@ -1,6 +1,7 @@
 """The contents of the page of one run."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,8 @@ _MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "wor
 _CURVES = ("evaluations", "mean", "median", "q05", "q95", "coverage")
 # A share of the run: a batch has one size, so that shorter windows show stripes.
 _BANDIT_WINDOW = 0.05
+# Of the room that is left, where solutions are drawn as well.
+_SOLUTIONS_SHARE = 0.75
 _SETTING_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
 _MOST_FAILURES = 50
@@ -67,12 +70,19 @@ def run_contents(
         "again": again(result, command),
         "samples": getattr(result, "samples", 0),
     }
-    about["solutions"] = put_solutions(result, shown, blob, room.left(blob))
-    if domain is not None and getattr(domain, "draw", None) is not None:
-        pictures = Pictures(len(shown))
-        _draw(pictures, result, domain, shown, drawing_time, room.left(blob), tell)
+    drawn = domain is not None and getattr(domain, "draw", None) is not None and drawing_time > 0
+    left = room.left(blob, about)
+    # However long solutions are, some of them can be seen.
+    about["solutions"] = put_solutions(result, shown, blob, round(_SOLUTIONS_SHARE * left) if drawn else left)
+    if drawn:
+        pictures = Pictures(shown)
+        _draw(pictures, result, domain, shown, drawing_time, room.left(blob, about), tell)
         about["pictures"] = pictures.put(blob)
-        about["undrawn"] = {"solved": int(result.solved[shown].sum()), "trouble": pictures.trouble[:_MESSAGE_LENGTH]}
+        about["undrawn"] = {
+            "solved": int(result.solved[shown].sum()),
+            "trouble": pictures.trouble[:_MESSAGE_LENGTH],
+            "full": pictures.full,
+        }
     return about
 
 
@@ -81,16 +91,19 @@ def _draw(
 ) -> None:
     """Let the domain draw: all at once where it can, or one after the other, the most asked for first."""
     solved = np.flatnonzero(result.solved[shown])
-    if seconds <= 0 or len(solved) == 0:
-        return
-    many = getattr(domain.draw, "many", None)
-    if many is not None:
-        rows = solved[: max(1, room // 200)] if len(solved) * 200 > room else solved
-        pictures.add_sketch(rows, many(result.solutions[shown[rows]], domain.tasks.pick(shown[rows])))
+    if len(solved) == 0:
         return
     by_fitness = solved[np.argsort(result.fitness[shown[solved]], kind="stable")]
     first = [by_fitness[-1], by_fitness[0], by_fitness[(len(by_fitness) - 1) // 2]]
     order = dict.fromkeys([*first, *np.random.default_rng(0).permutation(solved)])
+    many = getattr(domain.draw, "many", None)
+    if many is not None:
+
+        def pick(rows: np.ndarray) -> tuple[np.ndarray, Any]:
+            return result.solutions[shown[rows]], domain.tasks.pick(shown[rows])
+
+        pictures.draw_many(many, np.array(list(order)), pick, most_bytes=room)
+        return
 
     def rows_to_draw() -> Iterator[tuple[int, np.ndarray, Any]]:
         for row in order:
@@ -104,7 +117,7 @@ def tiles(result: Result) -> list[list[str]]:
     numbers = result.to_row()
     found = [
         ["tasks solved", f"{int(result.solved.sum()):,} of {len(result):,}"],
-        *([name, f"{numbers[measure] + 0.0:.5g}"] for name, measure in _MEASURES.items()),
+        *([name, _number(numbers[measure])] for name, measure in _MEASURES.items()),
     ]
     if result.optimum is not None and result.solved.all():
         found.append(["mean gap to the optimum", f"{result.gap:.3g}"])
@@ -118,6 +131,10 @@ def tiles(result: Result) -> list[list[str]]:
     if result.failed:
         found.append(["failed evaluations", f"{result.failed:,}"])
     return found
+
+
+def _number(value: float) -> str:
+    return "none" if math.isnan(value) else f"{value + 0.0:.5g}"  # nothing added, -0 becomes 0
 
 
 def duration(seconds: float) -> str:

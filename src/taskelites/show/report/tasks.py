@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 from taskelites.result import Result
 from taskelites.show.plane import cells, frame, half_a_cell, place
 from taskelites.show.report.blob import Blob
+from taskelites.show.report.page import as_json
 
 # A page holds at most so many tasks, and of more a random sample.
 MOST_TASKS = 100_000
@@ -17,6 +18,8 @@ _MOST_CELLS = 20_000
 _NEIGHBOURS = 6
 _LABEL_LENGTH = 200
 _LABELS_LENGTH = 2_000_000
+# Letters of the page's script and style, with some to spare.
+_FRAME = 150_000
 # Steps of a corner of a cell along the side of the map.
 _STEPS = 65_535
 
@@ -54,9 +57,14 @@ class Room:
         """Bytes of the file."""
         return round(5.7e6 + (24e6 - 5.7e6) * max(0, min(1, (self.tasks - 5_000) / 95_000)))
 
-    def left(self, blob: Blob) -> int:
-        """Bytes of numbers that still fit: three of them take four letters, and 200,000 are kept for the rest."""
-        return max(0, (self.total - 200_000) * 3 // 4 - blob.size)
+    def left(self, blob: Blob, about: dict[str, Any]) -> int:
+        """Bytes of numbers that still fit, where three of them take four letters.
+
+        Args:
+            blob: the numbers that are there.
+            about: the texts that are there.
+        """
+        return max(0, (self.total - _FRAME - len(as_json(about))) * 3 // 4 - blob.size)
 
 
 def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
@@ -77,8 +85,14 @@ def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
 
 def _labels(texts: list[str]) -> list[str]:
     """The texts of objects, each cut where it is long, so that all of them stay small."""
-    length = min(_LABEL_LENGTH, max(8, _LABELS_LENGTH // len(texts)))
-    return [text if len(text) <= length else f"{text[:length]}..." for text in texts]
+
+    def cut(length: int) -> list[str]:
+        return [text if len(text) <= length else f"{text[:length]}..." for text in texts]
+
+    found = cut(_LABEL_LENGTH)
+    # Letters beyond ASCII take up to 12 places in the page.
+    size = len(as_json(found))
+    return found if size <= _LABELS_LENGTH else cut(max(8, _LABEL_LENGTH * _LABELS_LENGTH // size))
 
 
 def _neighbours(result: Result, shown: np.ndarray) -> np.ndarray | None:
@@ -136,7 +150,9 @@ def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
         plane = place(tasks, result.fitness, "fitness", None)
         points, labels, tiled = plane.points[shown], plane.labels, plane.tiled and len(shown) <= _MOST_CELLS
         kind = "descriptors" if tasks.dim == 2 else "components"
-    low, high = frame(points, half_a_cell(points) if tiled or kind == "order" else 0.05)
+    low, high = frame(points, half_a_cell(points) if tiled else 0.05)
+    if kind == "order":  # a tile is a unit wide
+        low, high = points.min(axis=0) - 0.55, points.max(axis=0) + 0.55
     about: dict[str, Any] = {
         "kind": kind,
         "labels": list(labels),

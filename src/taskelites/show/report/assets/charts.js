@@ -1,6 +1,6 @@
 // Charts in SVG: lines with bands, shares, histograms, boxes. Each is redrawn at the width that it has.
 
-const MARGIN = { left: 58, right: 14, top: 10, bottom: 44 };
+const MARGIN = { left: 58, right: 20, top: 10, bottom: 44 };
 
 /** An axis from values to places on the screen. */
 class Axis {
@@ -222,6 +222,7 @@ function histogram(title, options) {
       return found;
     });
     const y = new Axis(0, Math.max(...counts.flat()), height - MARGIN.bottom, MARGIN.top);
+    y.ticks = (wanted) => ticks(0, y.high, wanted).filter(Number.isInteger);
     const picture = chartFrame(width, height, x, y, [label, "tasks"]);
     counts.forEach((found, g) => {
       const step = (x.to - x.from) / bins;

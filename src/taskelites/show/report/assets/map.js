@@ -231,9 +231,7 @@ class TaskMap {
   drawPoints() {
     const { context, radius } = this;
     const square = tasks.number > 20000 || this.plane.kind === "order";
-    const side = this.plane.kind === "order"
-      ? Math.max(1, this.box.w * this.zoom / Math.ceil(Math.sqrt(tasks.number)) / 1.15) : 1.8 * radius;
-    const tall = this.plane.kind === "order" ? Math.max(1, side * this.box.h / this.box.w) : side;
+    const [side, tall] = this.plane.kind === "order" ? this.tile : [1.8 * radius, 1.8 * radius];
     this.eachColour((i) => {
       const [x, y] = this.screen(i);
       if (square) context.rect(x - side / 2, y - tall / 2, side, tall);
@@ -244,13 +242,25 @@ class TaskMap {
     }, () => context.fill());
   }
 
+  /** How wide and high a task is where all stand row after row. */
+  get tile() {
+    const { unit } = this.plane;
+    const columns = Math.ceil(Math.sqrt(tasks.number));
+    const across = columns > 1 ? unit[2] - unit[0] : 1;
+    const down = tasks.number > columns ? unit[1] - unit[2 * columns + 1] : 1;
+    return [0.87 * across * this.box.w, 0.87 * down * this.box.h].map((size) => Math.max(1, size * this.zoom));
+  }
+
   outline(i, width) {
     const { context } = this;
     for (const [colour, wide] of [[cssColour("--outline-far"), width + 2], [cssColour("--outline"), width]]) {
       context.beginPath();
+      const [x, y] = this.screen(i);
       if (this.plane.cells) this.cellPath(i);
-      else {
-        const [x, y] = this.screen(i);
+      else if (this.plane.kind === "order") {
+        const [side, tall] = this.tile;
+        context.rect(x - side / 2, y - tall / 2, side, tall);
+      } else {
         context.arc(x, y, this.radius + 2 + width, 0, 7);
       }
       context.strokeStyle = colour;
@@ -447,12 +457,14 @@ class TaskMap {
 
 /** The colours and what they mean. */
 function colourBar(scale, label) {
-  const stops = [0, 0.25, 0.5, 0.75, 1];
+  const what = el("span", { class: "what" }, label);
+  if (!scale.known) return el("div", { class: "colours" }, what, el("div", { class: "marks" }, "no values"));
+  const stops = scale.high > scale.low ? [0, 0.25, 0.5, 0.75, 1] : [1];
   const bar = svg("svg", { viewBox: "0 0 256 12", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" });
   for (let i = 0; i < 64; i++) {
-    const place = scale.reverse ? 255 - 4 * i : 4 * i;
-    bar.append(svg("rect", { x: 4 * i, y: 0, width: 4.5, height: 12, fill: palette[Math.max(0, place)] }));
+    const place = stops.length === 1 ? 255 : 4 * i;
+    bar.append(svg("rect", { x: 4 * i, y: 0, width: 4.5, height: 12, fill: palette[scale.reverse ? 255 - place : place] }));
   }
-  const least = scale.known ? stops.map((share) => el("span", {}, scale.text(share))) : [el("span", {}, "no values")];
-  return el("div", { class: "colours" }, el("span", { class: "what" }, label), bar, el("div", { class: "marks" }, ...least));
+  const marks = stops.map((share) => el("span", {}, scale.text(share)));
+  return el("div", { class: "colours" }, what, bar, el("div", { class: "marks" }, ...marks));
 }

@@ -101,7 +101,11 @@ function mapSection(listeners) {
     map.select(i);
     panel.show(i);
     for (const listener of listeners) listener.select?.(i);
-    history.replaceState(null, "", `#task=${taskId(i)}`);
+    try {
+      history.replaceState(null, "", `#task=${taskId(i)}`);
+    } catch {
+      // In a frame of another page, the address is not ours to change.
+    }
   }
 
   function axisChoice(k) {
@@ -268,9 +272,9 @@ function themeButton() {
 }
 
 function header() {
-  return el("header", {}, el("div", { class: "row title-row" },
-    el("h1", {}, about.name.length > 120 ? `${about.name.slice(0, 120)}...` : about.name), themeButton()),
-  el("p", { class: "note" }, about.algorithm),
+  const short = (text) => (text.length > 120 ? `${text.slice(0, 120)}...` : text);
+  return el("header", {}, el("div", { class: "row title-row" }, el("h1", {}, short(about.name)), themeButton()),
+  el("p", { class: "note" }, short(about.algorithm)),
   el("dl", { class: "tiles" }, ...about.tiles.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
 }
 

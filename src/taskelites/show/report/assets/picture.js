@@ -91,10 +91,15 @@ function drawMark(layer, mark, reader, box) {
   }
   if (mark.kind === "text") {
     const anchor = { left: "start", center: "middle", right: "end" }[mark.ha] || "start";
-    const text = reader.texts[reader.text++] || "";
+    const lines = (reader.texts[reader.text++] || "").split("\n");
+    const step = 1.2 * mark.size;
+    // From where the text is to where the foot of its first line is.
+    const down = { top: 0.8 * mark.size, center: 0.3 * mark.size - (step * (lines.length - 1)) / 2 }[mark.va]
+      ?? -step * (lines.length - 1);
     if (corners.length) {
-      layer.append(svg("text", { x: corners[0][0], y: corners[0][1], fill: mark.colour, "text-anchor": anchor,
-        "font-size": mark.size, "dominant-baseline": mark.va === "center" ? "middle" : null }, text));
+      layer.append(...lines.map((line, k) => svg("text", {
+        x: corners[0][0], y: corners[0][1] + down + k * step, fill: mark.colour, "text-anchor": anchor, "font-size": mark.size,
+      }, line)));
     }
     return;
   }

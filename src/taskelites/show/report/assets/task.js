@@ -3,7 +3,9 @@
 function taskPanel(values, choose) {
   const heading = el("h3", { id: "task-heading" }, "no task chosen");
   const label = el("p", { class: "label-text" });
-  const facts = el("dl", { class: "facts" });
+  // Of many descriptors, those that do not fit can be scrolled to by keyboard, too.
+  const many = descriptors && tasks.names.length > 10;
+  const facts = el("dl", { class: "facts", tabindex: many ? 0 : null, "aria-label": "numbers of the task" });
   const picture = el("div", { class: "drawing" });
   const note = el("p", { class: "note" });
   const bars = genomes ? genomeBars() : null;
@@ -41,17 +43,14 @@ function taskPanel(values, choose) {
     if (about.undrawn.trouble) return `Not drawn: ${about.undrawn.trouble}`;
     const count = pictures ? pictures.shape.length : 0;
     return `Not drawn: this page has pictures of ${whole(count)} of ${whole(about.undrawn.solved)} tasks. `
-      + "`taskelites report RUN_FOLDER --draw all` draws all of them.";
+      + (about.undrawn.full ? "There is no room for more." : "`taskelites report RUN_FOLDER --draw all` draws all of them.");
   }
 
   function showBeside(i) {
-    if (!neighbours) {
-      beside.replaceChildren();
-      return;
-    }
-    const count = neighbours.length / tasks.number;
-    const others = Array.from(neighbours.subarray(i * count, (i + 1) * count)).filter((other) => other >= 0);
-    beside.replaceChildren(el("h4", {}, "Neighbours"), el("div", { class: "chips" }, ...others.map((other) =>
+    const count = neighbours ? neighbours.length / tasks.number : 0;
+    const others = Array.from({ length: count }, (_, k) => neighbours[i * count + k]).filter((other) => other >= 0);
+    if (!others.length) beside.replaceChildren();
+    else beside.replaceChildren(el("h4", {}, "Neighbours"), el("div", { class: "chips" }, ...others.map((other) =>
       el("button", { type: "button", onclick: () => choose(other), title: `fitness ${shown(fitness[other], 6)}` },
         `${taskId(other)}: ${shown(fitness[other], 3)}`))));
   }

@@ -1,0 +1,564 @@
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import taskelites as te
+from taskelites.cli import main
+from taskelites.show.report import tasks as page_tasks
+from taskelites.show.report.blob import Blob
+from taskelites.show.report.drawn import read_drawing
+from taskelites.show.report.page import as_json, render
+from taskelites.show.report.pictures import Pictures
+from taskelites.show.report.run import again, settings_rows, tiles
+from taskelites.show.report.tasks import Room, put_plane, put_solutions, put_tasks
+
+
+def made(tasks, fitness, solutions=None, **more):
+    """A result that no run gave."""
+    number = len(fitness)
+    return te.Result(
+        solutions=np.full((number, 3), 0.5) if solutions is None else solutions,
+        fitness=np.asarray(fitness, dtype=float),
+        tasks=tasks if isinstance(tasks, te.Tasks) else te.Tasks(descriptors=tasks),
+        evaluations=1000,
+        task_evaluations=np.full(number, 3),
+        last_improved=np.arange(1, number + 1),
+        **more,
+    )
+
+
+def told(path):
+    """What a page holds: its JSON, and its numbers by what refers to them."""
+    text = path.read_text(encoding="utf-8")
+    about = json.loads(re.search(r'id="about">(.*?)</script>', text, re.DOTALL)[1])
+    data = base64.b64decode(re.search(r'id="numbers">(.*?)</script>', text, re.DOTALL)[1])
+    return about, lambda reference: read(data, reference)
+
+
+def read(data, reference):
+    count = int(np.prod(reference["shape"]))
+    return np.frombuffer(data, f"<{reference['type']}", count, reference["at"]).reshape(reference["shape"])
+
+
+# Numbers and texts
+
+
+def test_arrays_stand_where_their_types_allow_and_come_back():
+    blob = Blob()
+    arrays = [(np.arange(3), "u1"), (np.array([[0.1], [-2.5]]), "f8"), (np.array([7]), "u2"), (np.array([-7]), "i4")]
+    references = [blob.add(array, kind) for array, kind in arrays]
+    data = base64.b64decode(blob.encoded())
+    assert blob.size == len(data) == 8 + 16 + 2 + 2 + 4
+    for (array, kind), reference in zip(arrays, references, strict=True):
+        assert reference["at"] % int(kind[1]) == 0
+        assert np.array_equal(read(data, reference), array)
+
+
+def test_an_empty_array_takes_no_room():
+    blob = Blob()
+    assert blob.add(np.empty((0, 3)), "f8") == {"at": 0, "type": "f8", "shape": [0, 3]}
+    assert (blob.size, blob.encoded()) == (0, "")
+
+
+def test_what_is_left_shrinks_with_numbers_and_texts():
+    blob = Blob()
+    empty = Room(5000).left(blob, {})
+    assert empty == (5_700_000 - 150_000 - 2) * 3 // 4
+    blob.add(np.zeros(100), "f8")
+    assert Room(5000).left(blob, {}) == empty - 800
+    assert Room(5000).left(blob, {"a": "x" * 93}) == empty - 800 - 75
+    assert Room(1).total == Room(5000).total
+    assert Room(100_000).total == 24_000_000
+    blob.add(np.zeros(10_000_000), "u1")
+    assert Room(5000).left(blob, {}) == 0
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(PLAIN)
+@settings(max_examples=60, deadline=None)
+def test_json_comes_back_and_can_end_no_script(value):
+    text = as_json(value)
+    assert json.loads(text) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+    assert text.isascii()
+
+
+def test_json_of_what_json_does_not_know():
+    value = {"a": np.float32(0.5), 3: [np.int64(7), float("inf"), np.nan], "half \ud800": "\udfff", "t": (1, np.True_)}
+    assert json.loads(as_json(value)) == {
+        "a": 0.5,
+        "3": [7, None, None],
+        "half \ufffd": "\ufffd",
+        "t": [1, True],
+    }
+
+
+def test_the_policy_allows_what_the_page_holds_and_nothing_else():
+    page = render("a\ud800" + "b" * 500, {"name": "x"}, Blob())
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)[1]
+    for tag in ("script", "style"):
+        text = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]
+        hashed = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{hashed}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert not re.search(r"(?:src|href)=", page.split("<script>")[0])
+    title = re.search("<title>(.*)</title>", page)[1]
+    assert title == "a\ufffd" + "b" * 198 + "..."
+
+
+# Sizes
+
+
+def test_five_thousand_tasks_of_36_numbers_fit_exactly(tmp_path):
+    random = np.random.default_rng(0)
+    result = made(random.random((5000, 2)), -random.random(5000), random.random((5000, 36)))
+    path = te.show.report(result, tmp_path / "a.html")
+    assert path.stat().st_size < 6e6
+    about, numbers = told(path)
+    assert about["solutions"]["exact"]
+    assert np.array_equal(numbers(about["solutions"]["numbers"]), result.solutions)
+    assert np.array_equal(numbers(about["values"][0]["numbers"]), result.fitness)
+
+
+def test_long_solutions_are_rounded_and_cut_and_the_page_is_told(tmp_path):
+    solutions = np.random.default_rng(0).random((5000, 2000), dtype=np.float32)
+    result = made(np.random.default_rng(1).random((5000, 2)), -np.ones(5000), solutions, settings={"bounds": [0, 1]})
+    path = te.show.report(result, tmp_path / "a.html")
+    assert 5e6 < path.stat().st_size < 6e6
+    about, numbers = told(path)
+    kept = numbers(about["solutions"]["numbers"])
+    assert (about["solutions"]["exact"], about["solutions"]["dim"], kept.dtype) == (False, 2000, np.uint16)
+    assert 250 < kept.shape[1] < 2000
+    np.testing.assert_allclose(kept / 65534, solutions[:, : kept.shape[1]], atol=0.5 / 65534 + 1e-7)
+
+
+@pytest.mark.parametrize("dim", [180, 700])
+def test_long_arms_are_drawn_as_far_as_there_is_room(tmp_path, dim):
+    random = np.random.default_rng(0)
+    arm = te.domain("arm", tasks=random.random((2000, 2)), dim=dim)
+    result = made(arm.tasks, -random.random(2000), random.random((2000, dim)), settings={"bounds": [0, 1]})
+    path = te.show.report(result, tmp_path / "a.html", domain=arm)
+    assert path.stat().st_size < 6e6
+    about, numbers = told(path)
+    of = numbers(about["pictures"]["of"])
+    best, worst = result.fitness.argmax(), result.fitness.argmin()
+    assert of[best] == 0
+    assert of[worst] == 1
+    assert about["undrawn"]["full"] == bool((of < 0).any())
+    assert (of >= 0).sum() > 100
+
+
+def test_long_labels_beyond_ascii_stay_small(tmp_path):
+    tasks = te.Tasks(["\U0001f600" * 300 + str(i) for i in range(5000)])
+    path = te.show.report(made(tasks, np.arange(5000.0), np.zeros((5000, 36))), tmp_path / "a.html")
+    assert path.stat().st_size < 6e6
+    labels = told(path)[0]["tasks"]["labels"]
+    assert all(re.fullmatch("\U0001f600{8,}\\.\\.\\.", label) for label in labels)
+    short = te.Tasks(["x" * 200, "y" * 201, "z"])
+    assert put_tasks(made(short, np.zeros(3)), np.arange(3), Blob())["labels"] == ["x" * 200, "y" * 200 + "...", "z"]
+
+
+# Tasks
+
+
+def test_solutions_in_16_bits_keep_their_bounds_and_what_is_unsolved():
+    solutions = np.array([[-5.0, 2.0], [5.0, 2.0], [0.0, 2.0], [np.nan, np.nan]])
+    result = made([[0.0], [1], [2], [3]], [1, 2, 3, np.nan], solutions, settings={"bounds": [[-5, 5], [2, 2]]})
+    blob = Blob()
+    about = put_solutions(result, np.arange(4), blob, room=20)
+    kept = read(base64.b64decode(blob.encoded()), about["numbers"])
+    assert kept.tolist() == [[0, 0], [65534, 0], [32767, 0], [65535, 65535]]
+    assert not about["exact"]
+
+
+def test_neighbours_are_others_even_at_the_same_place(tmp_path):
+    result = made(np.zeros((10, 2)), np.arange(10.0))
+    blob = Blob()
+    about = put_tasks(result, np.arange(10), blob)
+    found = read(base64.b64decode(blob.encoded()), about["neighbours"])
+    assert found.shape == (10, 6)
+    for i, row in enumerate(found):
+        assert i not in row
+        assert len(set(row)) == 6
+    blob = Blob()
+    about = put_tasks(made([[0.0], [1.0], [5.0]], [1, 2, 3]), np.arange(3), blob)
+    few = read(base64.b64decode(blob.encoded()), about["neighbours"])
+    assert few.tolist() == [[1, 2, -1, -1, -1, -1], [0, 2, -1, -1, -1, -1], [1, 0, -1, -1, -1, -1]]
+
+
+def test_a_distance_orders_the_neighbours():
+    tasks = te.Tasks(["a", "bbbb", "cc"], distance=lambda a, b: abs(len(a) - len(b)))
+    blob = Blob()
+    about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), blob)
+    found = read(base64.b64decode(blob.encoded()), about["neighbours"])
+    assert found[:, :2].tolist() == [[2, 1], [2, 0], [0, 1]]
+
+
+def test_objects_stand_row_after_row():
+    blob = Blob()
+    plane = put_plane(made(te.Tasks(list("abcde")), np.zeros(5)), np.arange(5), blob)
+    points = read(base64.b64decode(blob.encoded()), plane["points"])
+    assert points.tolist() == [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1]]
+    assert plane["low"] == pytest.approx([-0.55, -1.55])
+    assert plane["high"] == pytest.approx([2.55, 0.55])
+
+
+def test_a_sample_of_the_tasks_keeps_their_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_tasks, "MOST_TASKS", 10)
+    result = made(np.random.default_rng(0).random((30, 2)), np.arange(30.0))
+    about, numbers = told(te.show.report(result, tmp_path / "a.html"))
+    ids = numbers(about["tasks"]["ids"])
+    assert (about["tasks"]["number"], about["tasks"]["all"], len(set(ids))) == (10, 30, 10)
+    assert numbers(about["values"][0]["numbers"]).tolist() == ids.tolist()
+    assert np.array_equal(numbers(about["tasks"]["descriptors"]), result.tasks.descriptors[ids])
+    assert about["tiles"][0] == ["tasks solved", "30 of 30"]
+
+
+# Pictures
+
+
+def panels_of(show):
+    picture = read_drawing(show, np.array([0.25, 0.75]), None)
+    return picture, picture.shape.get("panels")
+
+
+def test_a_line_and_its_legend():
+    def show(solution, task, ax):
+        ax.plot([0, 10], solution, "--", color="red", linewidth=3, marker="s", markersize=5, label="way")
+        ax.set(xlim=(0, 20), ylim=(0, 1), title="up", xlabel="x", ylabel="y")
+        ax.legend()
+
+    picture, (panel,) = panels_of(show)
+    # In steps of which 8192 are a side: (0, 1/4) to (1/2, 3/4).
+    assert picture.numbers == [2, 0, 2048, 4096, 6144]
+    assert picture.limits == [0, 20, 0, 1]
+    assert picture.texts == ["up"]
+    assert panel["labels"] == ["x", "y"]
+    (mark,) = panel["marks"]
+    assert (mark["kind"], mark["colour"], mark["width"], mark["dash"]) == ("line", "#ff0000ff", 3, "--")
+    assert (mark["marker"], mark["size"], mark["label"]) == ("s", 5, "way")
+
+
+def test_a_line_with_a_gap_is_two_and_stands_in_the_legend_once():
+    def show(solution, task, ax):
+        ax.plot([0, 1, np.nan, 3, 4], [0, 0, 0, 4, 4], label="way")
+        ax.set(xlim=(0, 4), ylim=(0, 4))
+        ax.legend()
+
+    picture, (panel,) = panels_of(show)
+    assert picture.numbers == [2, 0, 0, 2048, 0, 2, 6144, 8192, 8192, 8192]
+    assert [mark.get("label") for mark in panel["marks"]] == ["way", None]
+
+
+def test_a_polygon_and_a_band():
+    def show(solution, task, ax):
+        from matplotlib.patches import Polygon
+
+        ax.add_patch(Polygon([[0, 0], [1, 0], [1, 1]], facecolor="#00ff00", edgecolor="none"))
+        ax.fill_between([0, 1], [0, 0], [0.5, 0.5], color="blue", alpha=0.5, zorder=-1)
+        ax.set(xlim=(0, 2), ylim=(0, 2))
+
+    picture, (panel,) = panels_of(show)
+    band, triangle = panel["marks"]
+    assert (band["kind"], band["fill"]) == ("area", "#0000ff80")
+    assert (triangle["kind"], triangle["fill"], triangle["width"]) == ("area", "#00ff00ff", 0)
+    count = picture.numbers[0]
+    assert picture.numbers[1 + 2 * count :] == [4, 0, 0, 4096, 0, 4096, 4096, 0, 0]
+
+
+def test_points_of_one_colour_are_together_and_rings_have_edges():
+    def show(solution, task, ax):
+        ax.scatter([0, 1, 2], [0, 1, 2], c=["red", "blue", "red"], s=25)
+        ax.scatter([1], [2], facecolors="none", edgecolors="green", s=100)
+        ax.set(xlim=(0, 2), ylim=(0, 2))
+
+    picture, (panel,) = panels_of(show)
+    red, blue, ring = panel["marks"]
+    assert (red["fill"], red["size"], red["marker"], red["width"]) == ("#ff0000ff", 5, "o", 0)
+    assert blue["fill"] == "#0000ffff"
+    assert (ring["fill"], ring["colour"], ring["size"]) == ("none", "#008000ff", 10)
+    assert picture.numbers == [2, 0, 0, 8192, 8192, 1, 4096, 4096, 1, 4096, 8192]
+
+
+def test_a_text_and_one_in_shares_of_the_axes():
+    def show(solution, task, ax):
+        ax.text(5, 1, "here\nand there", fontsize=8, ha="center")
+        ax.text(0.5, 0.25, r"5 \$", transform=ax.transAxes)
+        ax.set(xlim=(0, 10), ylim=(0, 10))
+
+    picture, (panel,) = panels_of(show)
+    assert picture.texts == ["", "here\nand there", "5 $"]
+    assert picture.numbers == [1, 4096, 819, 1, 4096, 2048]
+    assert (panel["marks"][0]["size"], panel["marks"][0]["ha"]) == (8, "center")
+
+
+def test_logarithmic_axes_have_their_own_ticks():
+    def show(solution, task, ax):
+        ax.plot([1, 10, 100], [1, 1, 1])
+        ax.set(xscale="log", xlim=(1, 100), ylim=(0, 2))
+
+    picture, (panel,) = panels_of(show)
+    assert picture.numbers == [3, 0, 4096, 4096, 4096, 8192, 4096]
+    assert panel["xticks"] == [[0, "10\u2070"], [0.5, "10\u00b9"], [1, "10\u00b2"]]
+    assert "yticks" not in panel
+
+
+def test_an_inset_has_its_own_panel():
+    def show(solution, task, ax):
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        inset = ax.inset_axes((0.5, 0.25, 0.5, 0.5))
+        inset.plot([0, 4], [0, 4])
+        inset.set(xlim=(0, 8), ylim=(0, 4))
+        inset.set_axis_off()
+
+    picture, (outer, inner) = panels_of(show)
+    assert outer["box"] == [0.16, 0.13, 0.8, 0.72]
+    assert inner["box"] == [0.16 + 0.4, 0.13 + 0.18, 0.4, 0.36]
+    assert (outer["frame"], inner["frame"]) == (True, False)
+    assert picture.limits == [0, 1, 0, 1, 0, 8, 0, 4]
+    assert picture.numbers == [2, 0, 0, 4096, 8192]
+
+
+def test_an_equal_aspect_is_kept():
+    def show(solution, task, ax):
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+
+    _, (panel,) = panels_of(show)
+    left, bottom, width, height = panel["box"]
+    assert width * 4.4 == pytest.approx(height * 4.0, abs=1e-3)
+    assert (left, bottom, height) == (pytest.approx(0.2327, abs=1e-3), 0.13, 0.72)
+
+
+OTHERS = {
+    "image": lambda ax: ax.imshow(np.zeros((2, 2))),
+    "arrows": lambda ax: ax.quiver([0, 1], [0, 1], [1, 1], [0, 1]),
+    "annotation": lambda ax: ax.annotate("here", (0, 0), (1, 1), arrowprops={}),
+    "steps": lambda ax: ax.step([0, 1, 2], [0, 1, 0]),
+    "formula": lambda ax: ax.set_title(r"$\alpha$"),
+    "formula in the legend": lambda ax: (ax.plot([0, 1], label=r"$\beta$"), ax.legend()),
+    "hole": lambda ax: ax.add_patch(__import__("matplotlib").patches.Annulus((0, 0), 1, 0.5)),
+    "contours": lambda ax: ax.contourf(np.arange(9.0).reshape(3, 3)),
+    "field": lambda ax: ax.pcolormesh(np.arange(400.0).reshape(20, 20)),
+    "turned": lambda ax: ax.text(0, 0, "a", rotation=45),
+    "twin": lambda ax: ax.twinx().plot([0, 1]),
+    "title of the figure": lambda ax: ax.figure.suptitle("a"),
+    "polar": lambda ax: ax.figure.add_axes((0, 0, 1, 1), projection="polar"),
+    "many": lambda ax: [ax.plot([0, 1], [0, i]) for i in range(201)],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_lines_and_letters_cannot_show_is_kept_as_pixels(name):
+    picture, panels = panels_of(lambda solution, task, ax: OTHERS[name](ax))
+    assert panels is None
+    assert picture.shape["pixels"]
+    assert base64.b64decode(picture.texts[0]).startswith(b"\x89PNG")
+
+
+def test_a_draw_that_raises_is_given_up_after_three_and_told():
+    tried = []
+
+    def show(solution, task, ax):
+        tried.append(task)
+        raise KeyError("lost")
+
+    pictures = Pictures(np.arange(100, 110))
+    pictures.draw(show, [(i, np.zeros(1), i) for i in range(10)], seconds=60, most_bytes=10**6)
+    assert tried == [0, 1, 2]
+    assert pictures.trouble == "draw raised KeyError on task 100: 'lost'"
+    assert pictures.put(Blob()) is None
+
+
+def test_drawing_stops_when_time_or_room_is_up():
+    def show(solution, task, ax):
+        ax.plot([0, 1], [0, 1])
+
+    rows = [(i, np.zeros(1), i) for i in range(10)]
+    late, small = Pictures(np.arange(10)), Pictures(np.arange(10))
+    late.draw(show, rows, seconds=-1, most_bytes=10**6)
+    assert (late.drawn, late.full) == (0, False)
+    counts = []
+    small.draw(show, rows, seconds=60, most_bytes=500, tell=counts.append)
+    assert small.full
+    assert 0 < small.drawn < 10
+    assert counts == list(range(1, small.drawn + 1))
+
+
+def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
+    def draw(solution, task, ax=None):
+        raise AssertionError
+
+    draw.many = lambda solutions, tasks: 1 / 0
+    tasks = te.Tasks(descriptors=[[0.0, 1.0], [1.0, 0.0]])
+    domain = te.Domain(name="a", fitness=lambda x, t: 0.0, tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
+    about, _ = told(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
+    assert about["pictures"] is None
+    assert about["undrawn"]["trouble"] == "draw.many raised ZeroDivisionError: division by zero"
+
+
+# Words
+
+
+def test_how_to_make_it_again():
+    result = made([[0.0]], [1.0], settings={"algorithm": {"name": "random"}, "seed": 4, "bounds": [0, 1], "dim": 3})
+    assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
+    call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    evaluations=1000,\n"
+    assert again(result, None) == {"kind": "python", "text": f"{call}    seed=4,\n    algorithm='random',\n)"}
+    assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}
+
+
+def test_settings_are_rows_and_long_ones_are_cut():
+    rows = settings_rows({"a": {"b": {"c": None, "d": [1, 2]}}, "e": "x" * 3000, "f": {}, "g": 0, "h": np.float32(0.5)})
+    assert rows == [["a.b.d", "[1, 2]"], ["e", "x" * 2000 + "..."], ["g", "0"], ["h", '"0.5"']]
+
+
+def test_tiles_say_what_is_not_there():
+    found = dict(tiles(made([[0.0], [1.0]], [np.nan, np.nan], optimum=np.zeros(2))))
+    assert found == {
+        "tasks solved": "0 of 2",
+        **dict.fromkeys(["mean fitness", "median", "best", "worst"], "none"),
+        "evaluations": "1,000",
+    }
+    found = dict(tiles(made([[0.0], [1.0]], [-1.0, -0.0], optimum=np.zeros(2), failed=3)))
+    assert (found["best"], found["mean gap to the optimum"], found["failed evaluations"]) == ("0", "0.5", "3")
+
+
+def test_failures_are_counted_and_some_are_shown(tmp_path):
+    result = made([[0.0, 1.0]], [1.0], failed=60, failures={"raised": 60, "nan": 0}, infeasible=np.int64(2))
+    kept = [SimpleNamespace(id=i, evaluation=2000 + i, task=0, kind="raised", message="x" * 999) for i in range(60)]
+    about, _ = told(te.show.report(result, tmp_path / "a.html", failures=kept))
+    assert about["failures"]["counts"] == [["raised", 60], ["infeasible (-inf)", 2]]
+    assert about["failures"]["kept"] == 60
+    assert about["failures"]["examples"][:1] == [["0", "2,000", "0", "raised", "x" * 500]]
+    assert len(about["failures"]["examples"]) == 50
+
+
+def test_mistakes(tmp_path):
+    result = made([[0.0, 1.0]], [1.0])
+    with pytest.raises(ValueError, match=r"path must end in \.html, not 'a\.pdf'"):
+        te.show.report(result, tmp_path / "a.pdf")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        te.show.report(result, tmp_path / "none" / "a.html")
+    for wrong in (3, [], [result, 3], "text"):
+        with pytest.raises(TypeError, match="result must be a Result, a list of them or a Comparison"):
+            te.show.report(wrong, tmp_path / "a.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+# The command
+
+COMMAND = "taskelites run arm --tasks 200 --evaluations 500 --algorithm random"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folders of a run, replicates of it, and a comparison."""
+    folder = tmp_path_factory.mktemp("runs")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        arm = ["arm", "--tasks", "200", "--evaluations", "500", "--quiet"]
+        run = ["run", *arm, "--algorithm", "random"]  # which is compiled in no time
+        assert main([*run, "--seed", "3", "--out", "one"]) == 0
+        assert main([*run, "--replicates", "2", "--out", "two", "--no-report"]) == 0
+        compare = ["--algorithms", "random,also=random", "--replicates", "2", "--out", "both"]
+        assert main(["compare", *arm, *compare]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path, monkeypatch):
+    shutil.copytree(finished, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def test_a_run_and_a_comparison_end_with_a_report(folder):
+    about, numbers = told(folder / "one" / "report.html")
+    assert about["again"] == {"kind": "command", "text": f"{COMMAND} --seed 3"}
+    assert (numbers(about["pictures"]["of"]) >= 0).sum() == te.load("one").solved.sum()
+    about, _ = told(folder / "both" / "report.html")
+    assert (about["kind"], about["labels"]) == ("contest", ["random", "also"])
+    assert about["again"]["text"].startswith("taskelites compare arm --tasks 200 --evaluations 500 --algorithms ")
+    assert not (folder / "two" / "report.html").exists()
+
+
+def test_report_of_folders_and_files(folder, capsys):
+    for name, kind in (("one", "run"), ("two", "contest"), ("both", "contest"), ("one/result.npz", "run")):
+        home = folder / name.split("/")[0]
+        (home / "report.html").unlink(missing_ok=True)
+        assert main(["report", name]) == 0
+        output = capsys.readouterr()
+        assert re.fullmatch(rf"report       {home.name}/report.html \(\d\.\d MB\)\n", output.out)
+        assert output.err == ""
+        assert told(home / "report.html")[0]["kind"] == kind
+    assert told(folder / "two" / "report.html")[0]["tiles"][2] == ["runs of each", "2"]
+
+
+def test_report_to_another_file_without_pictures(folder, capsys):
+    assert main(["report", "one", "--out", "mine.html", "--draw", "none"]) == 0
+    about, _ = told(folder / "mine.html")
+    assert "pictures" not in about
+    assert main(["report", "one", "--out", "mine.pdf"]) == 2
+    assert capsys.readouterr().err == "taskelites: error: path must end in .html, not 'mine.pdf'\n"
+    assert main(["report", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", "one", "--draw", "some"])
+    assert "expected all, none or a time such as 30s or 5min, not 'some'" in capsys.readouterr().err
+
+
+def test_a_raised_budget_is_in_the_command(folder):
+    assert main(["resume", "one", "--evaluations", "600", "--quiet"]) == 0
+    about, _ = told(folder / "one" / "report.html")
+    assert about["again"]["text"] == f"{COMMAND} --seed 3 --evaluations 600"
+    assert te.load("one").evaluations == 600
+
+
+def test_a_run_begun_in_python_has_bars_only_and_says_why(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tasks, options = [[0.0, 1.0], [1.0, 0.0]], {"bounds": (0, 1), "dim": 2, "algorithm": "random"}
+    te.solve(lambda x, t: -x[0], tasks, evaluations=20, out="mine", **options)
+    capsys.readouterr()
+    assert main(["report", "mine"]) == 0
+    output = capsys.readouterr()
+    assert output.err.startswith("taskelites: no pictures of the solutions: ")
+    assert len(output.err.splitlines()) == 1
+    about, _ = told(tmp_path / "mine" / "report.html")
+    assert "pictures" not in about
+    assert about["again"]["kind"] == "python"
+    assert "evaluations=20," in about["again"]["text"]
+
+
+def test_a_report_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["taskelites.cli.reporting"], "write_report", refuse)
+    arguments = ["run", "arm", "--tasks", "200", "--evaluations", "300", "--algorithm", "random", "--out", "here"]
+    assert main([*arguments, "--quiet"]) == 0
+    assert te.load("here").evaluations == 300
+    assert "report       none: could not write" in capsys.readouterr().out
+
+
+def refuse(*arguments, **options):
+    from taskelites.errors import StorageError
+
+    raise StorageError(28, "could not write 'here/report.html': No space left on device")
