@@ -7,6 +7,15 @@ RIGHT, TOP, BOTTOM = 10, 10, 42
 READY = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
+def until(page, asked):
+    """Wait until a question is answered with yes; Playwright's own way is refused by the page's policy."""
+    for _ in range(200):
+        if page.evaluate(asked):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(asked)
+
+
 def about(page):
     """What Python told the page, as JSON."""
     return page.evaluate("() => JSON.parse(document.getElementById('about').textContent)")

@@ -38,7 +38,7 @@ def made(tasks, fitness, solutions=None, **more):
     )
 
 
-def history(fitness, points=40):
+def history(fitness, points=40, sizes=(1, 10)):
     """A mean that comes near to its final value, evenly."""
     known = fitness[np.isfinite(fitness)]
     middle = known.mean() if len(known) else np.nan
@@ -53,7 +53,9 @@ def history(fitness, points=40):
         "lowest": middle - 1 - way,
         "highest": middle + 1 - way,
         "seconds": np.linspace(0.1, 3.5, points),
-        "arm_5": np.arange(points) % 3 * 64.0,
+        # All sizes are tried as often, and the larger the size, the rarer it succeeds.
+        **{f"tried_{size}": np.arange(1.0, points + 1) * 60 for size in sizes},
+        **{f"successes_{size}": np.arange(1.0, points + 1) * 60 / (1 + size) for size in sizes},
     }
 
 
@@ -196,7 +198,16 @@ def write_objects(path):
 def write_wide(path):
     descriptors = np.random.default_rng(6).normal(size=(80, 12)) * np.linspace(3, 0.1, 12)
     tasks = te.Tasks(descriptors=descriptors, names=[f"d{i}" for i in range(12)])
-    return write(path, made(tasks, descriptors[:, 1]))
+    return write(path, made(tasks, descriptors[:, 1], history=history(descriptors[:, 1], sizes=range(1, 13))))
+
+
+def write_noise(path):
+    """A result whose fitness was measured again, some lower; one task is unsolved."""
+    fitness = np.r_[np.linspace(-1, 0, 24), np.nan]
+    result = made(grid(5), fitness)
+    for name, value in (("corrected", fitness - 0.25), ("deviation", np.abs(fitness) / 10), ("samples", 8)):
+        object.__setattr__(result, name, value)
+    return write(path, result)
 
 
 def write_failures(path):
@@ -226,6 +237,9 @@ SAMPLES = {
     "one object": lambda path: write(path, made(te.Tasks(["alone"]), [1.25])),
     "none solved": lambda path: write(path, made(grid(5), np.full(25, np.nan))),
     "no history": lambda path: write(path, made(grid(5), np.arange(25.0), history={}, settings={"algorithm": {}})),
+    "one point": lambda path: write(path, made(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=1))),
+    "no point": lambda path: write(path, made(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=0))),
+    "noise": write_noise,
     "same fitness": lambda path: write(path, made(grid(5), np.full(25, 3.0))),
     "failures": write_failures,
     "raises": write_drawing(raises),

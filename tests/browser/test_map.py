@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from matplotlib import colormaps
 
-from browser.looking import READY, background, chosen, click, facts, hover, map_of, pixel, spots
+from browser.looking import READY, background, chosen, click, facts, hover, map_of, pixel, spots, until
 from taskelites.domains.arm import joints
 
 
@@ -127,7 +127,7 @@ def test_a_copied_solution_is_the_solution(look, name):
     assert list(copied["descriptors"].values()) == points_of(result)[17].tolist()
     page.get_by_role("button", name="copy as Python").click()
     page.get_by_text("copied", exact=True).first.wait_for()
-    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('import numpy')")
+    until(page, "async () => (await navigator.clipboard.readText()).startsWith('import numpy')")
     known = {}
     exec(page.evaluate(read), known)  # it is meant to be run
     assert np.array_equal(known["solution"].astype(result.solutions.dtype), result.solutions[17])
@@ -253,9 +253,11 @@ def view(page, result):
 def test_the_wheel_zooms_only_after_a_click_on_the_map(look):
     page, result = look("arm", after="#task=0", height=700)
     whole = view(page, result)
-    map_of(page).hover()
-    page.mouse.wheel(0, 60)
-    page.wait_for_function("scrollY > 0")
+    page.evaluate("scrollTo(0, 100)")
+    map_of(page).hover(position={"x": 300, "y": 300})
+    page.evaluate("scrollTo(0, 100)")
+    page.mouse.wheel(0, -60)
+    until(page, "scrollY < 60")
     assert view(page, result) == whole
     map_of(page).click()
     before = page.evaluate("scrollY")
@@ -306,6 +308,20 @@ def test_arrows_go_to_the_neighbour_in_their_direction(look):
     for _ in range(6):
         page.keyboard.press("ArrowLeft")
     assert chosen(page) == 12  # the end of its row
+
+
+def test_arrows_keep_within_an_eighth_of_a_turn(look):
+    page, result = look("arm", after="#task=0")
+    places = spots(page, points_of(result)) * [1, -1]  # upwards
+    map_of(page).focus()
+    number = 0
+    for key, (right, up) in 4 * [("ArrowRight", (1, 0)), ("ArrowUp", (0, 1)), ("ArrowLeft", (-1, 0))]:
+        away = places - places[number]
+        along, across = away @ [right, up], np.abs(away @ [up, right])
+        cost = np.where((along > 0) & (across <= along), along + 2 * across, np.inf)
+        number = int(cost.argmin()) if np.isfinite(cost).any() else number
+        page.keyboard.press(key)
+        assert chosen(page) == number
 
 
 def test_keys_zoom_the_map(look):

@@ -152,13 +152,13 @@ def duration(seconds: float) -> str:
 
 def put_curves(result: Result, blob: Blob) -> dict[str, Any] | None:
     """The history over evaluations."""
-    if not result.history or not all(name in result.history for name in _CURVES):
+    if not all(len(result.history.get(name, ())) for name in _CURVES):
         return None
     return {name: blob.add(result.history[name], "f8") for name in _CURVES}
 
 
 def _put_bandit(result: Result, blob: Blob) -> dict[str, Any] | None:
-    if len(bandit_sizes(result.history)) < 2:  # one size is no choice
+    if len(bandit_sizes(result.history)) < 2 or not len(result.history["evaluations"]):  # one size is no choice
         return None
     evaluations, sizes, shares, rates = bandit_table(result.history, window=_BANDIT_WINDOW)
     return {

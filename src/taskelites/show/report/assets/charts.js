@@ -188,7 +188,7 @@ function shareChart(title, options) {
     names.forEach((name, i) => {
       const above = below.map((value, j) => value + (Number.isFinite(shares[i][j]) ? shares[i][j] : 0));
       const area = svg("path", {
-        d: bandPath(x, y, xs, below, above), fill: seriesColour(colours[i]), opacity: 0.85, class: "share",
+        d: bandPath(x, y, xs, below, above), fill: seriesColour(colours[i % colours.length]), opacity: 0.85, class: "share",
       });
       area.append(svg("title", {}, name));
       picture.append(area);
@@ -196,7 +196,7 @@ function shareChart(title, options) {
     });
     host.replaceChildren(picture);
     host.parentElement.querySelector(".legend").replaceChildren(
-      ...legendOf(names.map((name, i) => ({ name, colour: colours[i] }))));
+      ...legendOf(names.map((name, i) => ({ name, colour: colours[i % colours.length] }))));
   });
   return el("figure", {}, el("figcaption", {}, title), el("div", { class: "legend" }), host);
 }
