@@ -247,7 +247,7 @@ def test_a_line_and_its_legend():
 
     picture, (panel,) = panels_of(show)
     # In steps of which 8192 are a side: (0, 1/4) to (1/2, 3/4).
-    assert picture.numbers == [2, 0, 2048, 4096, 6144]
+    assert picture.numbers == [1, 2, 0, 2048, 4096, 6144]
     assert picture.limits == [0, 20, 0, 1]
     assert picture.texts == ["up"]
     assert panel["labels"] == ["x", "y"]
@@ -256,15 +256,15 @@ def test_a_line_and_its_legend():
     assert (mark["marker"], mark["size"], mark["label"]) == ("s", 5, "way")
 
 
-def test_a_line_with_a_gap_is_two_and_stands_in_the_legend_once():
+def test_a_line_with_a_gap_has_two_parts_and_stands_in_the_legend_once():
     def show(solution, task, ax):
         ax.plot([0, 1, np.nan, 3, 4], [0, 0, 0, 4, 4], label="way")
         ax.set(xlim=(0, 4), ylim=(0, 4))
         ax.legend()
 
     picture, (panel,) = panels_of(show)
-    assert picture.numbers == [2, 0, 0, 2048, 0, 2, 6144, 8192, 8192, 8192]
-    assert [mark.get("label") for mark in panel["marks"]] == ["way", None]
+    assert picture.numbers == [2, 2, 0, 0, 2048, 0, 2, 6144, 8192, 8192, 8192]
+    assert [mark["label"] for mark in panel["marks"]] == ["way"]
 
 
 def test_a_polygon_and_a_band():
@@ -279,8 +279,9 @@ def test_a_polygon_and_a_band():
     band, triangle = panel["marks"]
     assert (band["kind"], band["fill"]) == ("area", "#0000ff80")
     assert (triangle["kind"], triangle["fill"], triangle["width"]) == ("area", "#00ff00ff", 0)
-    count = picture.numbers[0]
-    assert picture.numbers[1 + 2 * count :] == [4, 0, 0, 4096, 0, 4096, 4096, 0, 0]
+    parts, count = picture.numbers[:2]
+    assert parts == 1
+    assert picture.numbers[2 + 2 * count :] == [1, 4, 0, 0, 4096, 0, 4096, 4096, 0, 0]
 
 
 def test_points_of_one_colour_are_together_and_rings_have_edges():
@@ -294,7 +295,7 @@ def test_points_of_one_colour_are_together_and_rings_have_edges():
     assert (red["fill"], red["size"], red["marker"], red["width"]) == ("#ff0000ff", 5, "o", 0)
     assert blue["fill"] == "#0000ffff"
     assert (ring["fill"], ring["colour"], ring["size"]) == ("none", "#008000ff", 10)
-    assert picture.numbers == [2, 0, 0, 8192, 8192, 1, 4096, 4096, 1, 4096, 8192]
+    assert picture.numbers == [1, 2, 0, 0, 8192, 8192, 1, 1, 4096, 4096, 1, 1, 4096, 8192]
 
 
 def test_a_text_and_one_in_shares_of_the_axes():
@@ -305,7 +306,7 @@ def test_a_text_and_one_in_shares_of_the_axes():
 
     picture, (panel,) = panels_of(show)
     assert picture.texts == ["", "here\nand there", "5 $"]
-    assert picture.numbers == [1, 4096, 819, 1, 4096, 2048]
+    assert picture.numbers == [1, 1, 4096, 819, 1, 1, 4096, 2048]
     assert (panel["marks"][0]["size"], panel["marks"][0]["ha"]) == (8, "center")
 
 
@@ -315,7 +316,7 @@ def test_logarithmic_axes_have_their_own_ticks():
         ax.set(xscale="log", xlim=(1, 100), ylim=(0, 2))
 
     picture, (panel,) = panels_of(show)
-    assert picture.numbers == [3, 0, 4096, 4096, 4096, 8192, 4096]
+    assert picture.numbers == [1, 3, 0, 4096, 4096, 4096, 8192, 4096]
     assert panel["xticks"] == [[0, "10\u2070"], [0.5, "10\u00b9"], [1, "10\u00b2"]]
     assert "yticks" not in panel
 
@@ -333,7 +334,7 @@ def test_an_inset_has_its_own_panel():
     assert inner["box"] == [0.16 + 0.4, 0.13 + 0.18, 0.4, 0.36]
     assert (outer["frame"], inner["frame"]) == (True, False)
     assert picture.limits == [0, 1, 0, 1, 0, 8, 0, 4]
-    assert picture.numbers == [2, 0, 0, 4096, 8192]
+    assert picture.numbers == [1, 2, 0, 0, 4096, 8192]
 
 
 def test_an_equal_aspect_is_kept():
@@ -344,6 +345,19 @@ def test_an_equal_aspect_is_kept():
     left, bottom, width, height = panel["box"]
     assert width * 4.4 == pytest.approx(height * 4.0, abs=1e-3)
     assert (left, bottom, height) == (pytest.approx(0.2327, abs=1e-3), 0.13, 0.72)
+
+
+def test_bars_that_look_the_same_are_one_mark():
+    def show(solution, task, ax):
+        ax.broken_barh([(0, 1), (2, 1)], (0, 1), color="blue")
+        ax.set(xlim=(0, 4), ylim=(0, 1))
+
+    picture, (panel,) = panels_of(show)
+    assert len(panel["marks"]) == 1
+    parts = np.array(picture.numbers[1:]).reshape(2, -1)
+    assert picture.numbers[0] == 2
+    assert sorted(set(parts[0, 1::2])) == [0, 2048]
+    assert sorted(set(parts[1, 1::2])) == [4096, 6144]
 
 
 OTHERS = {

@@ -10,7 +10,7 @@ HOSTILE = [
     "<script>window.hurt = 1; alert(1)</script>",
     '"><img src=x onerror="window.hurt = 2">',
     "</script><script>window.hurt = 3</script>",
-    "\u2028 ]]> <!-- \U0001f600 & &amp; ' ` ${1}",
+    "\u2028 ]]> <!-- <script x </script y \U0001f600 & &amp; ' ` ${1}",
     "</title></style><svg onload='window.hurt = 4'>",
     "half a letter \ud800",
     "x" * 10_000,
@@ -191,7 +191,7 @@ def write_big(path):
 
 
 def write_objects(path):
-    tasks = te.Tasks([f"robot {'abc'[i % 3]} leg {i}" for i in range(30)])
+    tasks = te.Tasks([f"Robot {'abc'[i % 3]} leg {i}" for i in range(30)])
     return write(path, made(tasks, np.arange(30.0)))
 
 

@@ -185,7 +185,7 @@ def test_searching_by_text(look):
         page.get_by_role("button", name="find").click()
         return chosen(page), page.locator(".answer").inner_text()
 
-    assert page.locator(".label-text").inner_text() == "robot a leg 3"
+    assert page.locator(".label-text").inner_text() == "Robot a leg 3"
     assert search("LEG 28") == (28, "")
     assert search("robot b") == (1, "the first of 10")
     assert search("12") == (12, "")

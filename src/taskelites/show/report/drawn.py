@@ -27,6 +27,7 @@ _MOST_STEPS = 32_767
 _MANY_CORNERS = 64
 # More take more room than pixels do.
 _MOST_MARKS = 200
+_MOST_NUMBERS = 20_000
 _MARKERS = "os*^vDx+.d"
 _POWER = re.compile(r"\$\\mathdefault\{(?:([\d.]+)\\times)?([-\u2212]?\d+)\^\{(-?\d+)\}\}\$")
 _RAISED = str.maketrans("0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b")
@@ -38,7 +39,7 @@ class Picture:
 
     Attributes:
         shape: how it looks, as JSON.
-        numbers: of each mark how many corners it has, and those, in steps.
+        numbers: of each mark how many parts it has, and of each part how many corners, and those, in steps.
         limits: of the axes of each panel: left, right, bottom, top.
         texts: in the order in which the marks use them.
     """
@@ -141,14 +142,27 @@ def _read_panel(ax: Any, picture: Picture) -> dict[str, Any]:
     every = [*ax.collections, *ax.patches, *ax.lines, *ax.texts]
     for artist in sorted((each for each in every if each.get_visible()), key=lambda each: each.get_zorder()):
         label = str(artist.get_label()) if legend else ""
-        for style, corners in _marks(artist, ax, picture):
+        for style, parts in _alike(_marks(artist, ax, picture)):
             named = label and not label.startswith("_") and style["kind"] != "text"
             panel["marks"].append(style | ({"label": _plain(label)} if named else {}))
-            label = ""  # of an artist in several parts, one stands in the legend
-            picture.numbers += [len(corners), *steps(corners).ravel().tolist()]
-    if len(panel["marks"]) > _MOST_MARKS:
+            label = ""  # of an artist that looks different in parts, one stands in the legend
+            picture.numbers.append(len(parts))
+            for corners in parts:
+                picture.numbers += [len(corners), *steps(corners).ravel().tolist()]
+    if len(panel["marks"]) > _MOST_MARKS or len(picture.numbers) > _MOST_NUMBERS:
         raise _OtherArtistError
     return panel
+
+
+def _alike(marks: list[tuple[dict[str, Any], np.ndarray]]) -> list[tuple[dict[str, Any], list[np.ndarray]]]:
+    """Marks behind each other that look the same, together: however many they are, the pictures stay alike."""
+    found: list[tuple[dict[str, Any], list[np.ndarray]]] = []
+    for style, corners in marks:
+        if found and found[-1][0] == style and style["kind"] != "text":
+            found[-1][1].append(corners)
+        else:
+            found.append((style, [corners]))
+    return found
 
 
 def _own_ticks(ax: Any, axis: Any) -> list[list[Any]] | None:
@@ -283,7 +297,7 @@ def _collected(artist: Any, shares: Any) -> list[tuple[dict[str, Any], np.ndarra
     from matplotlib.colors import to_hex
 
     # Marks that are drawn again at many places (arrows of a field), and fields of thousands of cells.
-    if np.any(artist.get_offsets()) or len(artist.get_paths()) > _MOST_MARKS:
+    if np.any(artist.get_offsets()) or len(artist.get_paths()) > _MOST_NUMBERS // 8:
         raise _OtherArtistError
     artist.update_scalarmappable()
     faces, edges, widths = artist.get_facecolors(), artist.get_edgecolors(), artist.get_linewidths()

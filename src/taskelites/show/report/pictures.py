@@ -77,7 +77,7 @@ class Pictures:
         for stroke in sketch.strokes:
             points = np.broadcast_to(stroke.points, (number, *stroke.points.shape[-2:]))
             corners = steps((points - low) / span).reshape(number, -1)
-            columns += [np.full((number, 1), points.shape[1]), corners]
+            columns += [np.full((number, 2), [1, points.shape[1]]), corners]
         numbers = np.concatenate(columns, axis=1).astype(np.int16)
         limits = sketch.limits.astype(np.float32)
         for row, task in enumerate(tasks):
@@ -178,4 +178,4 @@ def _shape_of(sketch: Sketch) -> dict[str, Any]:
 def _size_of(sketch: Sketch) -> int:
     """About how many bytes each picture of it takes."""
     corners = sum(stroke.points.shape[-2] for stroke in sketch.strokes)
-    return 2 * len(sketch.strokes) + 4 * corners + len(json.dumps(list(sketch.titles[:1]))) + 32
+    return 4 * len(sketch.strokes) + 4 * corners + len(json.dumps(list(sketch.titles[:1]))) + 32

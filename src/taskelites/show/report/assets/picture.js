@@ -81,14 +81,12 @@ function drawPanel(picture, panel, reader, width, height, clip) {
 }
 
 function drawMark(layer, mark, reader, box) {
-  const count = pictures.numbers[reader.at++];
-  const corners = [];
-  for (let i = 0; i < count; i++) {
-    corners.push([
+  const parts = Array.from({ length: pictures.numbers[reader.at++] }, () =>
+    Array.from({ length: pictures.numbers[reader.at++] }, () => [
       box.left + (pictures.numbers[reader.at++] / 8192) * box.wide,
       box.top + (1 - pictures.numbers[reader.at++] / 8192) * box.tall,
-    ]);
-  }
+    ]));
+  const corners = parts.flat();
   if (mark.kind === "text") {
     const anchor = { left: "start", center: "middle", right: "end" }[mark.ha] || "start";
     const lines = (reader.texts[reader.text++] || "").split("\n");
@@ -104,10 +102,12 @@ function drawMark(layer, mark, reader, box) {
     return;
   }
   if (!corners.length) return;
-  const path = `M${corners.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
+  const end = mark.kind === "area" ? "Z" : "";
+  const path = parts.filter((part) => part.length)
+    .map((part) => `M${part.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}${end}`).join("");
   if (mark.kind === "area" || mark.width) {
     layer.append(svg("path", {
-      d: mark.kind === "area" ? `${path}Z` : path, fill: mark.kind === "area" ? mark.fill : "none",
+      d: path, fill: mark.kind === "area" ? mark.fill : "none",
       stroke: mark.width ? mark.colour : "none", "stroke-width": mark.width, "stroke-linejoin": "round",
       "stroke-linecap": "round", "stroke-dasharray": DASHES[mark.dash] || null,
     }));
