@@ -10,9 +10,9 @@ HOSTILE = [
     "<script>window.hurt = 1; alert(1)</script>",
     '"><img src=x onerror="window.hurt = 2">',
     "</script><script>window.hurt = 3</script>",
-    "\u2028 ]]> <!-- <script x </script y \U0001f600 & &amp; ' ` ${1}",
+    "\u2028 ]]> <!-- <script x \U0001f600 & &amp; ' ` ${1}",
     "</title></style><svg onload='window.hurt = 4'>",
-    "half a letter \ud800",
+    "half a letter \ud800 </script y",
     "x" * 10_000,
 ]
 

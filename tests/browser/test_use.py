@@ -197,6 +197,8 @@ def test_nothing_is_wider_than_a_telephone(look, name, scheme):
     page, _ = look(name, width=375, height=800, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     assert page.evaluate(SPILLED) == []
+    heads = page.locator("thead tr").evaluate_all("(rows) => rows.map((row) => row.getBoundingClientRect().height)")
+    assert all(height < 40 for height in heads)  # of one line
     if name in ("arm", "wide"):
         below, panel = map_of(page).bounding_box(), page.locator(".task").bounding_box()
         assert panel["y"] >= below["y"] + below["height"]
