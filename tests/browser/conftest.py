@@ -82,19 +82,21 @@ def sample(tmp_path_factory):
 
 
 class Watch:
-    """What a page did that it should not do."""
+    """What a page did that it should not do since `begin`."""
 
-    def __init__(self, page, address):
-        self.seen = []
+    def __init__(self, page):
+        self.begin("")
         page.on("console", lambda message: self.add(message.type, message.text, message.type in ("warning", "error")))
         page.on("pageerror", lambda error: self.add("error", str(error)))
         page.on("dialog", lambda dialog: (self.add("dialog", dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: self.add("request", request.url, not self.own(request.url, address)))
+        page.on("request", lambda request: self.add("request", request.url, not self.own(request.url)))
         page.on("popup", lambda other: self.add("popup", other.url))
 
-    @staticmethod
-    def own(url, address):
-        return url.split("#")[0] == address or url.startswith("data:image/png")
+    def begin(self, address):
+        self.address, self.seen = address, []
+
+    def own(self, url):
+        return url.split("#")[0] == self.address or url.startswith("data:image/png")
 
     def add(self, kind, text, bad=True):
         if bad:
@@ -102,40 +104,44 @@ class Watch:
 
 
 @pytest.fixture(scope="session")
-def context_of(browser):
-    """Contexts are dear, and pages share nothing but the clipboard through them."""
-    made = {}
+def blank(browser):
+    """Gives a blank page of a kind, and takes it back: new ones are dear. They share nothing but the clipboard."""
+    free = {}
 
     def get(**options):
         key = str(sorted(options.items()))
-        if key not in made:
-            made[key] = browser.new_context(**options)
-        return made[key]
+        if not free.setdefault(key, []):
+            page = browser.new_context(**options).new_page()
+            page.set_default_timeout(20_000)
+            page.watch = Watch(page)
+            free[key].append(page)
+        page = free[key].pop()
+        return page, lambda: (page.goto("about:blank"), free[key].append(page))
 
     return get
 
 
 @pytest.fixture
-def look(context_of, sample):
+def look(blank, sample):
     """Opens the page of a sample; at the end, the test fails if a page complained, asked for something or popped up."""
     opened = []
 
     def open_page(name, width=1280, height=900, scheme="light", after="", touch=False, **more):
         path, what = sample(name) if isinstance(name, str) else (name, None)
-        page = context_of(color_scheme=scheme, has_touch=touch, **more).new_page()
-        opened.append(page)
+        page, give_back = blank(color_scheme=scheme, has_touch=touch, **more)
+        opened.append((page, give_back))
         page.set_viewport_size({"width": width, "height": height})
-        page.set_default_timeout(20_000)
-        page.watch = Watch(page, path.as_uri())
+        page.mouse.move(0, 0)
+        page.watch.begin(path.as_uri())
         page.goto(path.as_uri() + after)
         page.wait_for_selector("html[data-ready=whole]", state="attached", timeout=60_000)
         settle(page)
         return (page, what) if isinstance(name, str) else page
 
     yield open_page
-    seen = [line for page in opened for line in page.watch.seen]
-    for page in opened:
-        page.close()
+    seen = [line for page, _ in opened for line in page.watch.seen]
+    for _, give_back in opened:
+        give_back()
     assert not seen
 
 
