@@ -13,6 +13,7 @@ ROOT = Path(taskelites.__file__).parent
 ROOMS = [
     "errors", "pytree", "storage", "draws",
     "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "metrics",
+    "prediction",
     "algorithms", "evaluation", "result", "export", "runs", "callbacks", "search", "domains", "analysis",
     "experiments", "show",
     "__init__", "cli", "__main__",

@@ -147,8 +147,9 @@ def test_predict_copies_the_nearest_solved_task(result):
     assert np.array_equal(result.predict(points[solved]), result.solutions[solved])
     assert not np.isnan(result.predict(points)).any()
     distance = np.linalg.norm(points[unsolved, None] - points[None, solved], axis=-1)
-    assert np.array_equal(result.predict(points[unsolved]), result.solutions[solved[distance.argmin(axis=1)]])
-    with pytest.raises(ValueError, match=r"descriptors must have shape \(m, 2\), not \(1, 3\)"):
+    copied = result.predict(points[unsolved], "nearest")
+    assert np.array_equal(copied, result.solutions[solved[distance.argmin(axis=1)]])
+    with pytest.raises(ValueError, match=r"new_tasks must have shape \(m, 2\), not \(1, 3\)"):
         result.predict([[1, 2, 3]])
 
 

@@ -5,16 +5,17 @@ import operator
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from taskelites import metrics
+from taskelites.prediction import Prediction, Predictor
 from taskelites.storage import write_whole
-from taskelites.tasks import Tasks
+from taskelites.tasks import Box, Tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,11 +271,26 @@ class Result:
 
         return to_pyribs(self, **kwargs)
 
-    def predict(self, new_tasks: Any) -> np.ndarray:
-        """A solution for tasks that were not solved: that of the nearest solved task, `(m, dim)`.
+    @overload
+    def predict(self, new_tasks: Any, method: str | None = ..., *, report: Literal[False] = ...) -> np.ndarray: ...
+    @overload
+    def predict(self, new_tasks: Any, method: str | None = ..., *, report: Literal[True]) -> Prediction: ...
+    def predict(self, new_tasks: Any, method: str | None = None, *, report: bool = False) -> np.ndarray | Prediction:
+        """A solution for tasks that were not solved, made of the elites of solved tasks near them, `(m, dim)`.
+
+        Nothing is evaluated, and all lie inside the bounds (those of the run; for a result that was made by hand, and
+        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more.
 
         Args:
-            new_tasks: descriptors, `(m, k)`.
+            new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors.
+            method: "nearest" copies the elite of the nearest solved task; "blend" is a mean of some near ones, weighted
+                by the inverse square of their distance; "linear" reads a plane that is fitted to them; "regressor"
+                smooths them (a small Gaussian process). By default, the one that predicts the elites of this result
+                best, each one left out in turn.
+            report: whether to return a `Prediction`: `solutions`, `method`, `error`, `errors` and `distances`.
+
+        Raises:
+            ValueError: if nothing is solved, tasks have no descriptors, or `new_tasks` does not fit them.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -282,11 +298,97 @@ class Result:
             >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=5000)
             >>> bool(abs(result.predict([[0.501]])[0, 0] - 0.501) < 0.05)
             True
+            >>> sorted(result.predict([[0.501]], report=True).errors)
+            ['blend', 'linear', 'nearest', 'regressor']
         """
-        if not self.solved.any():
+        found = self._predictor.predict(self._places(new_tasks), method)
+        return found if report else found.solutions
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        """What makes the predictions, with what it has measured of them."""
+        if self.tasks.descriptors is None:
+            raise ValueError(
+                "predict needs tasks with descriptors, which say what lies between them; these have none: "
+                "give them to te.Tasks(objects, descriptors=...)"
+            )
+        solved = self.solved
+        if not solved.any():
             raise ValueError("predict needs at least one solved task, and none is solved")
-        nearest = KDTree(self.tasks.positions[self.solved]).query(self.tasks.locate(new_tasks))[1]
-        return np.asarray(self.solutions[self.solved][nearest])
+        bounds = self.settings.get("bounds")
+        lower, upper = (None, None) if bounds is None else _box_of(bounds, self.solutions.shape[1])
+        return Predictor(self.tasks.positions[solved], self.solutions[solved], self.fitness[solved], lower, upper)
+
+    def _places(self, new_tasks: Any) -> np.ndarray:
+        """Where other tasks lie among these."""
+        given = new_tasks
+        if isinstance(new_tasks, Tasks):
+            if new_tasks.descriptors is None:
+                raise ValueError("new_tasks must have descriptors, as the solved tasks do, but they have none")
+            given = new_tasks.descriptors
+        elif isinstance(new_tasks, Box):
+            raise TypeError("new_tasks must be a list of tasks, not a te.Box; te.tasks.cvt spreads a list over it")
+        return self.tasks.locate(given, name="new_tasks")
+
+    def refine(
+        self, new_tasks: Any, fitness: Any = None, *, evaluations: int, method: str | None = None, **options: Any
+    ) -> "Result":
+        """Solve new tasks, beginning with what `predict` says of them.
+
+        The predictions are evaluated first, each on its task: those of all methods, if a quarter of the budget is
+        enough for that, else of the best one. Then a search goes on from them. What comes out is never worse than
+        the predictions were.
+
+        Args:
+            new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors; or a domain, which brings its fitness.
+            fitness: as for `te.solve`: a function, or a domain whose fitness, call and bounds are used.
+            evaluations: the budget, the predictions included; at least one a task.
+            method: of the predictions, as for `predict`; a name gives those of this method only.
+            options: all that `te.solve` takes: `seed`, `call`, `workers`, `out`, ...; what is not given of `call`,
+                `bounds` and `dim` is as it was for this result, and `algorithm` is `te.MultiTaskMapElites` with a
+                short random start.
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> def fitness(x, t):
+            ...     return -abs(x[0] - t[0])
+            >>> tasks = np.linspace(0, 1, 300)[:, None]
+            >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=2000)
+            >>> better = result.refine(te.tasks.uniform(20, [0], [1]), fitness, evaluations=400)
+            >>> better.coverage, bool(better.fitness.mean() > -0.01)
+            (1.0, True)
+        """
+        from taskelites.search.unseen import refine
+
+        return refine(self, new_tasks, fitness, evaluations=evaluations, method=method, options=options)
+
+    def extend(self, new_tasks: Any, fitness: Any, *, evaluations: int, **options: Any) -> "Result":
+        """Go on with more tasks: a result on these tasks and, after them, the new ones.
+
+        First the predictions for the new tasks are evaluated, then the elites of the old ones, which are evaluated
+        again to take part in the search; all of it counts. No old task ends with less than it had: where the budget
+        or a failure leaves it with less, it keeps its old elite.
+
+        Args:
+            new_tasks: descriptors `(m, k)`, or `te.Tasks`, of the same kind as the old ones.
+            fitness: the same as before, as for `te.solve`: a function, or a domain whose fitness, call and bounds are
+                used.
+            evaluations: the budget.
+            options: all that `te.solve` takes; what is not given of `call`, `bounds` and `dim` is as it was.
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> def fitness(x, t):
+            ...     return -abs(x[0] - t[0])
+            >>> tasks = np.linspace(0, 1, 300)[:, None]
+            >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=2000)
+            >>> more = result.extend([[0.3334], [0.5001]], fitness, evaluations=1000)
+            >>> len(more), bool((more.fitness[:300] >= result.fitness).all())
+            (302, True)
+        """
+        from taskelites.search.unseen import extend
+
+        return extend(self, new_tasks, fitness, evaluations=evaluations, options=options)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """The map: tasks in the plane, coloured by fitness (`taskelites.show.map`). Returns the axes."""
@@ -352,6 +454,12 @@ def counted(number: int, noun: str) -> str:
         ('1 task', '5,000 tasks')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _box_of(bounds: Any, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """The box of solutions, from the settings of a result: a pair, or one a dimension."""
+    box = np.broadcast_to(np.asarray(bounds, np.float64), (dim, 2))
+    return box[:, 0], box[:, 1]
 
 
 def load(path: str | PathLike[str]) -> Result:

@@ -168,7 +168,7 @@ class Tasks:
         """The descriptors as the distance sees them, `(n, k)`: scaled if so asked."""
         return self.locate(self.descriptors)
 
-    def locate(self, descriptors: Any) -> np.ndarray:
+    def locate(self, descriptors: Any, *, name: str = "descriptors") -> np.ndarray:
         """Where other descriptors `(m, k)` lie among these tasks, as the distance sees it.
 
         Example:
@@ -180,9 +180,9 @@ class Tasks:
         if self.descriptors is None:
             raise ValueError("these tasks have no descriptors, so nothing has a position among them")
         width = self.descriptors.shape[1]
-        array = finite_array("descriptors", descriptors, shape=f"(m, {width})", ndim=2)
+        array = finite_array(name, descriptors, shape=f"(m, {width})", ndim=2)
         if array.shape[1] != width:
-            raise ValueError(f"descriptors must have shape (m, {width}), not {array.shape}")
+            raise ValueError(f"{name} must have shape (m, {width}), not {array.shape}")
         if self.scale is None:
             return array
         spread = np.ptp(self.descriptors, axis=0)

@@ -36,6 +36,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     batch_size: int = 64,
     seed: int = 0,
     initial: Any = None,
+    warm_start: Any = None,
     target: Any = None,
     replicates: int | None = None,
     out: Any = None,
@@ -70,6 +71,9 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         batch_size: candidates a step.
         seed: the same seed gives the same result.
         initial: solutions `(m, dim)` to evaluate first, on random tasks; or a pair of them and the tasks' numbers.
+        warm_start: an earlier `Result`, to begin with what it knows: first each task is tried with its elite there,
+            or, if it was not solved there, with what `predict` gives for it. All of it is evaluated, and counts; a
+            budget below the number of tasks reaches the first of them only.
         target: stop early once every task has been tried and every solved one has this fitness (a number, or one a
             task); `te.Target(fitness, share=0.9)` is content with a share of them.
         replicates: this many independent runs; a list of results, the i-th that of `seed + i`.
@@ -128,7 +132,9 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         mode=mode,
         samples=samples,
     )
-    job = make_job(fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target, manner)
+    job = make_job(
+        fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target, manner, warm_start
+    )
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]

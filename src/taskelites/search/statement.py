@@ -14,6 +14,7 @@ from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.errors import TaskWarning, finite_array, whole_number
 from taskelites.evaluation import Manner
 from taskelites.problem import Problem, check_fitness, is_domain, per_task
+from taskelites.search.warm import warm_initial
 from taskelites.selection import uniform_integers
 from taskelites.tasks import Box, Tasks
 
@@ -109,8 +110,11 @@ def make_job(
     initial: Any,
     target: Any,
     manner: Manner | None = None,
+    warm_start: Any = None,
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
+    if initial is not None and warm_start is not None:
+        raise ValueError("initial and warm_start both say what is evaluated first; give one of them")
     manner = manner or Manner()
     if isinstance(fitness, str):
         raise TypeError(
@@ -146,6 +150,8 @@ def make_job(
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
         raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives; these have none")
     aim = target if target is None or isinstance(target, Target) else Target(target)
+    if warm_start is not None:
+        initial = warm_initial(warm_start, problem)
     return Job(
         problem=problem,
         fitness=fitness,

@@ -1,0 +1,270 @@
+"""Solutions for tasks that were not solved, made of the elites of those that were.
+
+All of it works on plain arrays. Solutions are compared in widths of the box, so that each dimension counts the same.
+
+Elites of neighbouring tasks need not be neighbours themselves: where several postures are equally good, one task may
+hold one and the next another, and a mean of both is neither. So the two methods that fit (`linear` and `regressor`)
+trust a neighbour the less, the further its solution is from that of the nearest task (`_kinship`), and the error by
+which a method is chosen is a mean of square roots, to which half-way between two postures is worse than either.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from taskelites.errors import one_of
+
+# From the simplest to the most elaborate; of two that are equally good, the simpler one is chosen.
+METHODS = ("nearest", "blend", "linear", "regressor")
+# So many elites are left out, one at a time, to measure the error of a method.
+SAMPLE = 500
+_MOST_NEIGHBOURS = 512
+# Neighbours of the regressor, at most: its cost grows with their cube.
+_MOST_KRIGED = 64
+# Numbers of an intermediate array: 32 MB.
+_ROOM = 2**22
+
+# How a method is tried out: what makes predictions of (known, places, distances, neighbours), the last two `(m, k)`.
+_Rule = Callable[["Predictor", np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prediction:
+    """Predicted solutions, and how far they can be trusted.
+
+    Attributes:
+        solutions: `(m, dim)`, inside the bounds.
+        method: how they were made.
+        error: the leave-one-out error of this method, in widths of the box; NaN where only one task is solved.
+        errors: the same of all methods; empty where only one task is solved, or a method was asked for by name.
+        distances: `(m,)`, from each new task to the nearest solved one, as the tasks' distance sees it.
+    """
+
+    solutions: np.ndarray
+    method: str
+    error: float
+    errors: dict[str, float]
+    distances: np.ndarray
+
+    def __repr__(self) -> str:
+        return (
+            f"<Prediction: {len(self.solutions)} solutions by {self.method!r}, leave-one-out error {self.error:.3g} "
+            "of the box>"
+        )
+
+
+class Predictor:
+    """What the elites of solved tasks say about other tasks.
+
+    Args:
+        positions: `(n, k)`, of the solved tasks.
+        solutions: `(n, dim)`, their elites.
+        fitness: `(n,)`; of several tasks in one place, the best elite counts.
+        lower: of the box of solutions, `(dim,)`; None for the least among the elites.
+        upper: None for the greatest.
+
+    Example:
+        >>> import numpy as np
+        >>> tasks = np.linspace(0, 1, 20)[:, None]
+        >>> predictor = Predictor(tasks, 2 * tasks + 1, np.zeros(20), np.zeros(1), np.full(1, 4.0))
+        >>> predictor.predict(np.array([[0.123]]), "linear").solutions.round(6).tolist()
+        [[1.246]]
+        >>> predictor.predict(np.array([[0.123]])).method
+        'linear'
+    """
+
+    def __init__(
+        self,
+        positions: np.ndarray,
+        solutions: np.ndarray,
+        fitness: np.ndarray,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> None:
+        self.positions = np.asarray(positions, np.float64)
+        self.solutions = np.asarray(solutions, np.float64)
+        self.fitness = np.asarray(fitness, np.float64)
+        self.lower = self.solutions.min(axis=0) if lower is None else lower
+        self.upper = self.solutions.max(axis=0) if upper is None else upper
+        width = self.upper - self.lower
+        self.width = np.where(width > 0, width, 1.0)
+        self.units = (self.solutions - self.lower) / self.width
+        self.tree = KDTree(self.positions)
+
+    def predict(self, places: np.ndarray, method: str | None = None) -> Prediction:
+        """Solutions for tasks at these places, `(m, k)`.
+
+        Args:
+            places: positions of tasks.
+            method: one of `METHODS`; None for the one with the least error.
+        """
+        if method is not None:
+            one_of("method", method, METHODS)
+        several = len(self.units) > 1
+        errors = self.errors if method is None and several else {}
+        chosen = method or min(errors, key=lambda name: errors[name], default="nearest")
+        rule, neighbours, error = self._tuned(chosen) if several else (_nearest, 1, float("nan"))
+        distances, numbers = self._neighbours(places, neighbours)
+        return Prediction(
+            solutions=self._solutions(rule, places, distances, numbers),
+            method=chosen,
+            error=error,
+            errors=dict(errors),
+            distances=distances[:, 0],
+        )
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """The leave-one-out error of each method, in widths of the box."""
+        return {name: self._tuned(name)[2] for name in METHODS}
+
+    @cached_property
+    def _left_out(self) -> np.ndarray:
+        """The numbers of the elites that are left out in turn: all, or a sample, the same one each time."""
+        number = len(self.units)
+        if number <= SAMPLE:
+            return np.arange(number)
+        return np.sort(np.random.default_rng(0).choice(number, SAMPLE, replace=False))
+
+    def _tuned(self, method: str) -> tuple[_Rule, int, float]:
+        """The variant of a method that has the least error: its rule, its number of neighbours, its error."""
+        known = self.__dict__.setdefault("_known", {})
+        if method not in known:
+            tried = [(rule, size, self._error(rule, size)) for rule, size in self._variants(method)]
+            known[method] = min(tried, key=lambda variant: variant[2])
+        return known[method]
+
+    def _variants(self, method: str) -> list[tuple[_Rule, int]]:
+        """What is tried of a method. A plane through the neighbours needs one more of them than it has dimensions."""
+        plane = self.positions.shape[1] + 1
+        most = min(len(self.units), _MOST_NEIGHBOURS)
+
+        def sizes(*times: int) -> list[int]:
+            return sorted({min(most, factor * plane) for factor in times})
+
+        if method == "nearest":
+            return [(_nearest, 1)]
+        if method == "blend":
+            return [(_blend, size) for size in sizes(1, 2, 4)]
+        if method == "linear":
+            return [(_linear, size) for size in sizes(2, 4, 8)]
+        size = min(_MOST_KRIGED, *sizes(8))
+        return [(partial(_regressor, noise=noise), size) for noise in (0.001, 0.03, 0.3)]
+
+    def _error(self, rule: _Rule, size: int) -> float:
+        """How far the predictions for solved tasks, each without its own elite, are from their elites.
+
+        The distance is the root of the mean square over dimensions. What is returned is the square of the mean of its
+        square roots: a typical error, which some far ones do not decide.
+        """
+        own = self._left_out
+        places = self.positions[own]
+        distances, numbers = self._neighbours(places, min(size + 1, len(self.units)))
+        others = numbers != own[:, None]
+        others[others.all(axis=1), -1] = False  # among many in one place, the task itself may not be there
+        distances, numbers = (array[others].reshape(len(own), -1) for array in (distances, numbers))
+        found = (self._solutions(rule, places, distances, numbers) - self.lower) / self.width
+        apart = np.sqrt(np.square(found - self.units[own]).mean(axis=1))
+        return float(np.sqrt(apart).mean() ** 2)
+
+    def _neighbours(self, places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances to the nearest solved tasks, and their numbers, both `(m, size)`."""
+        distances, numbers = self.tree.query(places, k=range(1, size + 1))
+        return np.asarray(distances), np.asarray(numbers)
+
+    def _solutions(self, rule: _Rule, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Predictions inside the box; a task in the place of solved ones gets the best elite among theirs."""
+        size = numbers.shape[1]
+        rows = max(1, _ROOM // (size * (size + places.shape[1] + self.units.shape[1])))
+        parts = []
+        for start in range(0, len(places), rows):
+            part = slice(start, start + rows)
+            parts.append(rule(self, places[part], distances[part], numbers[part]))
+        found = np.concatenate(parts) if parts else np.empty((0, self.units.shape[1]))
+        found = np.clip(self.lower + found * self.width, self.lower, self.upper)
+        here = np.where(distances == 0, self.fitness[numbers], -np.inf)
+        best = numbers[np.arange(len(numbers)), here.argmax(axis=1)]
+        copied = (distances[:, 0] == 0) | (rule is _nearest)
+        return np.where(copied[:, None], self.solutions[best], found)
+
+
+def _nearest(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return known.units[numbers[:, 0]]
+
+
+def _blend(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The mean of the neighbours, each weighted by the inverse square of its distance (Shepard, 1968)."""
+    weights = np.square(distances[:, :1] / np.maximum(distances, np.finfo(float).tiny))
+    weights = np.where(distances[:, :1] > 0, weights, distances == 0)
+    return np.einsum("mk,mkd->md", weights / weights.sum(axis=1, keepdims=True), known.units[numbers])
+
+
+def _linear(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """A plane fitted to the neighbours by weighted least squares, read at the place (Cleveland and Devlin, 1988).
+
+    A ridge far below rounding keeps directions in which the neighbours do not differ flat.
+    """
+    reach = 1.1 * _span(distances)
+    solutions = known.units[numbers]
+    weights = (1 - (distances / reach) ** 3) ** 3 * _kinship(solutions)
+    weights /= weights.sum(axis=1, keepdims=True)
+    away = (known.positions[numbers] - places[:, None]) / reach[..., None]
+    centre, mean = np.einsum("mk,mkp->mp", weights, away), np.einsum("mk,mkd->md", weights, solutions)
+    away -= centre[:, None]
+    weighted = (away * weights[..., None]).transpose(0, 2, 1)
+    spread = weighted @ away
+    ridge = 1e-9 * np.trace(spread, axis1=1, axis2=2) + np.finfo(float).tiny ** 0.5
+    slope = np.linalg.solve(
+        spread + ridge[:, None, None] * np.eye(spread.shape[1]), weighted @ (solutions - mean[:, None])
+    )
+    return np.asarray(mean - np.einsum("mp,mpd->md", centre, slope))
+
+
+def _regressor(
+    known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray, noise: float
+) -> np.ndarray:
+    """A Gaussian process over the neighbours, with an unknown mean (ordinary kriging) and a Matérn 3/2 kernel.
+
+    Its length is three times the reach of the neighbours; `noise` is the variance of the elites around the function, as
+    a share of that of the function, and more for those of another kind.
+    """
+    length = 3 * _span(distances)
+    points = (known.positions[numbers] - places[:, None]) / length[..., None]
+    squares = np.square(points).sum(axis=2)
+    between = squares[:, :, None] + squares[:, None, :] - 2 * points @ points.transpose(0, 2, 1)
+    solutions = known.units[numbers]
+    doubt = noise / np.maximum(_kinship(solutions), 1e-9)
+    size = numbers.shape[1]
+    covariance = _matern(np.sqrt(np.maximum(between, 0.0))) + doubt[..., None] * np.eye(size)
+    right = np.stack([_matern(distances / length), np.ones_like(distances)], axis=2)
+    plain, ones = np.moveaxis(np.linalg.solve(covariance, right), 2, 0)
+    weights = plain + ones * ((1 - plain.sum(axis=1)) / ones.sum(axis=1))[:, None]
+    return np.einsum("mk,mkd->md", weights, solutions)
+
+
+def _matern(distances: np.ndarray) -> np.ndarray:
+    scaled = np.sqrt(3.0) * distances
+    return np.asarray((1 + scaled) * np.exp(-scaled))
+
+
+def _span(distances: np.ndarray) -> np.ndarray:
+    """The distance to the furthest neighbour, `(m, 1)`; 1 where all are in one place."""
+    furthest = distances[:, -1:]
+    return np.where(furthest > 0, furthest, 1.0)
+
+
+def _kinship(solutions: np.ndarray) -> np.ndarray:
+    """How far each neighbour is to be trusted by its solution `(m, k, dim)` alone: 1 for the nearest, which is first.
+
+    The scale is that of the nearer quarter of them, so that noise changes little and another posture counts for
+    nothing.
+    """
+    apart = np.sqrt(np.square(solutions - solutions[:, :1]).mean(axis=2))
+    if apart.shape[1] < 2:
+        return np.ones_like(apart)
+    scale = 2 * np.quantile(apart[:, 1:], 0.25, axis=1)[:, None] + 1e-12
+    trust = np.exp(-0.5 * np.square(apart / scale))
+    return np.where(trust > 1e-3, trust, 0.0)
