@@ -84,9 +84,9 @@ class Predictor:
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
     ) -> None:
-        self.positions = np.asarray(positions, np.float64)
-        self.solutions = np.asarray(solutions, np.float64)
-        self.fitness = np.asarray(fitness, np.float64)
+        best_first = np.argsort(-np.asarray(fitness, np.float64), kind="stable")
+        self.positions, places = np.unique(np.asarray(positions, np.float64)[best_first], axis=0, return_index=True)
+        self.solutions = np.asarray(solutions, np.float64)[best_first][places]
         self.lower = self.solutions.min(axis=0) if lower is None else lower
         self.upper = self.solutions.max(axis=0) if upper is None else upper
         width = self.upper - self.lower
@@ -164,7 +164,7 @@ class Predictor:
         places = self.positions[own]
         distances, numbers = self._neighbours(places, min(size + 1, len(self.units)))
         others = numbers != own[:, None]
-        others[others.all(axis=1), -1] = False  # among many in one place, the task itself may not be there
+        others[others.all(axis=1), -1] = False  # where distances are too small to be told from 0
         distances, numbers = (array[others].reshape(len(own), -1) for array in (distances, numbers))
         found = (self._solutions(rule, places, distances, numbers) - self.lower) / self.width
         apart = np.sqrt(np.square(found - self.units[own]).mean(axis=1))
@@ -176,7 +176,7 @@ class Predictor:
         return np.asarray(distances), np.asarray(numbers)
 
     def _solutions(self, rule: _Rule, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Predictions inside the box; a task in the place of solved ones gets the best elite among theirs."""
+        """Predictions inside the box; a task in the place of a solved one gets its elite."""
         size = numbers.shape[1]
         rows = max(1, _ROOM // (size * (size + places.shape[1] + self.units.shape[1])))
         parts = []
@@ -185,10 +185,8 @@ class Predictor:
             parts.append(rule(self, places[part], distances[part], numbers[part]))
         found = np.concatenate(parts) if parts else np.empty((0, self.units.shape[1]))
         found = np.clip(self.lower + found * self.width, self.lower, self.upper)
-        here = np.where(distances == 0, self.fitness[numbers], -np.inf)
-        best = numbers[np.arange(len(numbers)), here.argmax(axis=1)]
-        copied = (distances[:, 0] == 0) | (rule is _nearest)
-        return np.where(copied[:, None], self.solutions[best], found)
+        copied = (distances[:, :1] == 0) | (rule is _nearest)
+        return np.where(copied, self.solutions[numbers[:, 0]], found)
 
 
 def _nearest(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -1,0 +1,260 @@
+"""Predictions against hand-worked cases, and the choice of the method."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites.prediction import METHODS, SAMPLE, Predictor
+
+RNG = np.random.default_rng(7)
+
+
+def made(tasks, solutions, bounds=None, fitness=None, **kwargs):
+    """A result made by hand; NaN solutions are unsolved tasks."""
+    solutions = np.asarray(solutions, float)
+    number = len(solutions)
+    unsolved = np.isnan(solutions).any(axis=1)
+    fitness = np.where(unsolved, np.nan, np.zeros(number) if fitness is None else fitness)
+    return te.Result(
+        solutions=solutions,
+        fitness=fitness,
+        tasks=tasks if isinstance(tasks, te.Tasks) else te.Tasks(descriptors=tasks),
+        evaluations=number,
+        task_evaluations=np.ones(number, int),
+        last_improved=np.ones(number, int),
+        settings={} if bounds is None else {"bounds": bounds, "dim": solutions.shape[1]},
+        **kwargs,
+    )
+
+
+def linear_family(number=60, k=2, dim=3):
+    tasks = RNG.random((number, k))
+    slope, start = RNG.uniform(-1, 1, (k, dim)), RNG.uniform(-1, 1, dim)
+    return tasks, lambda places: start + places @ slope
+
+
+def test_nearest_is_the_nearest():
+    result = made([[0.0], [1.0], [3.0]], [[10.0], [20.0], [30.0]], [0, 100])
+    assert result.predict([[0.4], [1.9], [2.1]], "nearest").tolist() == [[10.0], [20.0], [30.0]]
+
+
+def test_blend_weighs_by_the_inverse_square_of_the_distance():
+    # Three neighbours at most: of distances 1 and 2 (and 4), weights 1, 1/4 and 1/16.
+    result = made([[0.0], [3.0]], [[10.0], [20.0]], [0, 100])
+    assert result.predict([[1.0]], "blend")[0, 0] == pytest.approx((10 + 20 / 4) / 1.25)
+    predictor = Predictor(np.array([[0.0], [3.0], [5.0]]), np.array([[10.0], [20.0], [40.0]]), np.zeros(3))
+    predictor.__dict__["_known"] = {"blend": (predictor._variants("blend")[-1][0], 3, 0.0)}
+    found = predictor.predict(np.array([[1.0]]), "blend").solutions[0, 0]
+    assert found == pytest.approx((10 + 20 / 4 + 40 / 16) / (1 + 1 / 4 + 1 / 16))
+
+
+def test_a_linear_family_is_predicted_exactly_and_known_as_such():
+    for k, dim in ((1, 1), (2, 3), (5, 4)):
+        tasks, true = linear_family(80, k, dim)
+        result = made(tasks, true(tasks), [-10, 10])
+        places = RNG.random((50, k))
+        found = result.predict(places, report=True)
+        assert found.method == "linear"
+        assert found.error < 1e-6 < found.errors["blend"] < found.errors["nearest"]
+        assert np.abs(found.solutions - true(places)).max() < 1e-6
+        assert np.array_equal(result.predict(places), found.solutions)
+
+
+def test_the_linear_fit_goes_on_beyond_the_tasks_but_not_beyond_the_bounds():
+    tasks = np.linspace(0, 1, 30)[:, None]
+    result = made(tasks, 2 * tasks, [0, 2.5])
+    assert result.predict([[1.1], [9.0], [-9.0]], "linear").ravel() == pytest.approx([2.2, 2.5, 0.0])
+    by_hand = made(tasks, 2 * tasks)  # knows no bounds: the range of its elites
+    assert by_hand.predict([[1.1], [-1.0]], "linear").ravel() == pytest.approx([2.0, 0.0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_predictions_stay_inside_the_bounds_of_each_dimension(method):
+    tasks = RNG.random((200, 3))
+    bounds = [(-1.0, 1.0), (100.0, 200.0)]
+    solutions = RNG.uniform([-1, 100], [1, 200], (200, 2))
+    found = made(tasks, solutions, bounds).predict(RNG.uniform(-5, 5, (300, 3)), method)
+    assert found.shape == (300, 2)
+    assert (found >= [-1, 100]).all()
+    assert (found <= [1, 200]).all()
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_one_solved_task_is_all_there_is(method):
+    result = made([[0.0, 0], [1, 1], [2, 2]], [[np.nan] * 2, [0.25, 0.5], [np.nan] * 2], [0, 1])
+    found = result.predict([[5.0, 5], [1, 1], [0, 0]], method, report=True)
+    assert found.solutions.tolist() == [[0.25, 0.5]] * 3
+    assert np.isnan(found.error)
+    assert found.errors == {}
+    assert found.method == (method or "nearest")
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_unsolved_tasks_are_ignored(method):
+    tasks, true = linear_family()
+    solutions = true(tasks)
+    solved = np.arange(len(tasks)) % 3 > 0
+    some = made(tasks, np.where(solved[:, None], solutions, np.nan), [-10, 10])
+    rest = made(tasks[solved], solutions[solved], [-10, 10])
+    places = np.concatenate([RNG.random((20, 2)), tasks[~solved]])
+    assert np.array_equal(some.predict(places, method), rest.predict(places, method))
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_a_solved_task_has_its_elite_and_of_equal_tasks_the_best_counts(method):
+    tasks = np.repeat(RNG.random((20, 2)), 2, axis=0)
+    solutions = RNG.random((40, 3))
+    fitness = RNG.random(40)
+    best = fitness.reshape(20, 2).argmax(axis=1) + np.arange(0, 40, 2)
+    found = made(tasks, solutions, [0, 1], fitness).predict(tasks[::2], method)
+    assert np.array_equal(found, solutions[best])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_fewer_elites_than_a_plane_needs_give_something_between_them(method, number):
+    tasks = RNG.random((number, 4))
+    solutions = RNG.uniform(0.25, 0.75, (number, 2))
+    found = made(tasks, solutions).predict(RNG.random((10, 4)), method)
+    assert np.isfinite(found).all()
+    assert (found >= solutions.min(axis=0)).all()
+    assert (found <= solutions.max(axis=0)).all()
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_tasks_that_do_not_differ(method):
+    constant = np.column_stack([np.linspace(0, 1, 30), np.full(30, 7.0)])  # one descriptor never changes
+    result = made(constant, constant[:, :1], [0, 1])
+    assert result.predict([[0.505, 7.0]], method)[0, 0] == pytest.approx(0.505, abs=0.02)
+    one_place = made(np.zeros((30, 2)), RNG.random((30, 1)), [0, 1])
+    assert np.isfinite(one_place.predict([[1.0, 1.0], [0.0, 0.0]], method)).all()
+
+
+def test_scaled_descriptors_are_scaled_for_new_tasks_too():
+    raw = np.column_stack([RNG.random(100), RNG.random(100) * 1000])
+    solutions = raw / [1, 1000]
+    scaled = made(te.Tasks(descriptors=raw, scale="range"), solutions, [0, 1])
+    place = np.array([[0.2, 900.0]])
+    spread = np.ptp(raw, axis=0)
+    nearest = np.argmin((((raw - place) / spread) ** 2).sum(axis=1))
+    assert np.array_equal(scaled.predict(place, "nearest")[0], solutions[nearest])
+    assert scaled.predict(place)[0] == pytest.approx([0.2, 0.9], abs=1e-6)
+
+
+def test_two_postures_are_not_mixed():
+    """Left of 0.5 the solution is near 0.1, right of it near 0.9: nothing lies between, and a fit must not go there."""
+    tasks = RNG.random((300, 1))
+    solutions = np.where(tasks < 0.5, 0.1, 0.9) + 0.05 * tasks
+    result = made(tasks, solutions, [0, 1])
+    places = np.linspace(0.4, 0.6, 41)[:, None]
+    for method in ("linear", "regressor"):
+        found = result.predict(places, method)
+        right = np.where(places < 0.5, 0.1, 0.9) + 0.05 * places
+        other = np.where(places < 0.5, 0.9, 0.1) + 0.05 * places
+        apart = np.minimum(np.abs(found - right), np.abs(found - other))
+        assert np.mean(apart < 0.02) > 0.9
+    assert result.predict(places, report=True).method in ("linear", "regressor")
+
+
+def test_noise_is_smoothed():
+    tasks, true = linear_family(400)
+    result = made(tasks, true(tasks) + RNG.normal(0, 0.2, (400, 3)), [-10, 10])
+    places = RNG.random((200, 2))
+    found = result.predict(places, report=True)
+    assert found.method in ("linear", "regressor")
+
+    def error(method):
+        return np.abs(result.predict(places, method) - true(places)).mean()
+
+    assert np.abs(found.solutions - true(places)).mean() < 0.5 * error("nearest")
+
+
+def test_the_error_is_that_of_leaving_each_out():
+    tasks, solutions = RNG.random((40, 2)), RNG.random((40, 3))
+    predictor = Predictor(tasks, solutions, np.zeros(40), np.zeros(3), np.full(3, 2.0))
+    apart = []
+    for i in range(40):
+        distance = np.linalg.norm(tasks - tasks[i], axis=1)
+        distance[i] = np.inf
+        apart.append(np.sqrt((((solutions[distance.argmin()] - solutions[i]) / 2) ** 2).mean()))
+    assert predictor.errors["nearest"] == pytest.approx(np.sqrt(apart).mean() ** 2)
+
+
+def test_of_equally_good_methods_the_simplest_is_chosen():
+    result = made(RNG.random((50, 2)), np.full((50, 2), 0.5), [0, 1])
+    assert result.predict([[0.5, 0.5]], report=True).method == "nearest"
+
+
+def test_a_large_archive_is_sampled_and_takes_little_memory():
+    tasks = RNG.random((50_000, 3))
+    predictor = Predictor(tasks, np.sin(tasks @ RNG.normal(size=(3, 36))), np.zeros(50_000))
+    assert len(predictor._left_out) == SAMPLE
+    tracemalloc.start()
+    found = predictor.predict(RNG.random((5000, 3)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.error < found.errors["nearest"] / 2
+    assert peak < 400e6
+    again = Predictor(predictor.positions, predictor.solutions, np.zeros(50_000))
+    assert again.errors == predictor.errors
+
+
+def test_new_tasks_may_be_tasks_none_or_wrong():
+    tasks, true = linear_family()
+    result = made(te.Tasks(list("abc" * 20), descriptors=tasks), true(tasks), [-10, 10])
+    named = te.Tasks(["x", "y"], descriptors=[[0.1, 0.2], [0.3, 0.4]])
+    assert np.array_equal(result.predict(named), result.predict([[0.1, 0.2], [0.3, 0.4]]))
+    assert result.predict(np.empty((0, 2))).shape == (0, 3)
+    assert result.predict(named, report=True).distances.shape == (2,)
+    assert repr(result.predict(named, report=True)).startswith("<Prediction: 2 solutions by 'linear'")
+    for wrong, message in [
+        ([[1.0]], r"new_tasks must have shape \(m, 2\), not \(1, 1\)"),
+        ([1.0, 2.0], r"new_tasks must have shape \(m, 2\), not \(2,\)"),
+        ([[np.nan, 0]], r"new_tasks must be finite, but new_tasks\[0, 0\] is nan"),
+        (te.Tasks(["x"]), "new_tasks must have descriptors, as the solved tasks do, but they have none"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            result.predict(wrong)
+    with pytest.raises(TypeError, match=r"new_tasks must be a list of tasks, not a te.Box"):
+        result.predict(te.Box([0, 0], [1, 1]))
+    with pytest.raises(ValueError, match=r"method must be one of .*, not 'liner'; did you mean 'linear'\?"):
+        result.predict(named, "liner")
+    with pytest.raises(ValueError, match=r"predict needs tasks with descriptors, .* te.Tasks\(objects, descriptors"):
+        made(te.Tasks(["x", "y"]), [[1.0], [2.0]]).predict([[0.0]])
+    with pytest.raises(ValueError, match="predict needs at least one solved task, and none is solved"):
+        made([[0.0]], [[np.nan]]).predict([[0.0]])
+
+
+def test_a_saved_result_predicts_the_same(tmp_path):
+    tasks, true = linear_family()
+    result = made(tasks, true(tasks) + RNG.normal(0, 0.1, (60, 3)), [-10, 10])
+    places = RNG.random((20, 2))
+    assert np.array_equal(te.load(result.save(tmp_path / "a.npz")).predict(places), result.predict(places))
+
+
+def gap(domain, solutions):
+    import jax
+
+    with jax.enable_x64(True):
+        fitness = np.asarray(jax.vmap(domain.fitness)(solutions, np.asarray(domain.tasks.descriptors)))
+    return float(np.mean(domain.optimum - fitness))
+
+
+def test_unseen_arms_come_nearer_than_by_copying():
+    result = te.solve(te.domain("arm", tasks=500), evaluations=200_000)
+    new = te.domain("arm", tasks=RNG.random((300, 2)))
+    copied = gap(new, result.predict(new.tasks, "nearest"))
+    assert gap(new, result.predict(new.tasks)) < 0.85 * copied
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [5000, 500])
+@pytest.mark.parametrize("target", [(1.0, 1.0), (0.5, 0.5)])
+def test_the_target_for_unseen_arms(target, number):
+    new = te.domain("arm", tasks=te.tasks.uniform(1000, [0, 0], [1, 1], seed=100).descriptors, target=target)
+    domain = te.domain("arm", tasks=number, target=target)
+    for result in te.solve(domain, evaluations=1_000_000, replicates=3):
+        copied = gap(new, result.predict(new.tasks, "nearest"))
+        assert gap(new, result.predict(new.tasks)) < 0.85 * copied
