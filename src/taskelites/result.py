@@ -335,9 +335,9 @@ class Result:
     ) -> "Result":
         """Solve new tasks, beginning with what `predict` says of them.
 
-        The predictions are evaluated first, each on its task: those of all methods, if a quarter of the budget is
-        enough for that, else of the best one. Then a search goes on from them. What comes out is never worse than
-        the predictions were.
+        The predictions are evaluated first, each on its task: those of the best method, then those of the others,
+        where they differ (at most four evaluations a task). Then a search goes on from them. What comes out is never
+        worse than the predictions were.
 
         Args:
             new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors; or a domain, which brings its fitness.

@@ -16,8 +16,6 @@ from taskelites.tasks import Tasks
 
 __all__ = ["extend", "refine"]
 
-# Predictions of other methods than the best one are evaluated, too, if all of them take at most this share.
-_SHARE = 0.25
 _BATCH = 64
 
 
@@ -42,21 +40,22 @@ def refine(
             f"evaluations must be at least {len(tasks):,}, one for the prediction of each new task, not {budget:,}"
         )
     usual = {"algorithm": MultiTaskMapElites(random_start=1), "batch_size": min(_BATCH, max(8, len(tasks)))}
-    initial = _proposals(result, problem, budget, method)
+    initial = _proposals(result, problem, method)
     with warnings.catch_warnings():
         # The solutions have travelled already, from the tasks of the result.
         warnings.filterwarnings("ignore", ".*tasks are few for many-task search", TaskWarning)
         return solve(**{**usual, **options, **stated}, evaluations=budget, initial=initial)
 
 
-def _proposals(result: Result, problem: Problem, budget: int, method: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """What is evaluated first: solutions, and the numbers of their tasks; the best method's come first."""
+def _proposals(result: Result, problem: Problem, method: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """What is evaluated first: solutions, and the numbers of their tasks; the best method's for all tasks come first.
+
+    They do not depend on the budget, so that it can be raised later.
+    """
     tasks = problem.tasks
     best = result.predict(tasks, method, report=True)
     others = [name for name in sorted(best.errors, key=lambda name: best.errors[name]) if name != best.method]
-    rows = [best.solutions]
-    if (1 + len(others)) * len(tasks) <= _SHARE * budget:
-        rows += [result.predict(tasks, name) for name in others]
+    rows = [best.solutions, *(result.predict(tasks, name) for name in others)]
     solutions = np.clip(np.stack(rows), problem.lower, problem.upper)
     fresh = [(solutions[i] != solutions[:i]).any(axis=2).all(axis=0) for i in range(len(solutions))]
     numbers = [np.flatnonzero(each) for each in fresh]
