@@ -345,8 +345,8 @@ class Result:
             evaluations: the budget, the predictions included; at least one a task.
             method: of the predictions, as for `predict`; a name gives those of this method only.
             options: all that `te.solve` takes: `seed`, `call`, `workers`, `out`, ...; what is not given of `call`,
-                `bounds` and `dim` is as it was for this result, and `algorithm` is `te.MultiTaskMapElites` with a
-                short random start.
+                `bounds` and `dim` is as it was for this result. `algorithm` is by default a descent in which
+                neighbouring tasks share what they learn, or with `mode="async"`, `te.MultiTaskMapElites`.
 
         Example:
             >>> import numpy as np, taskelites as te

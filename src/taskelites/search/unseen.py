@@ -1,5 +1,6 @@
 """Going on from a result to tasks that it did not have: `Result.refine` and `Result.extend`."""
 
+import hashlib
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.algorithms import MultiTaskMapElites
+from taskelites.algorithms.shared_descent import SharedDescent
 from taskelites.errors import TaskWarning, whole_number
 from taskelites.problem import CALLS, Problem, is_domain
 from taskelites.result import Result
@@ -16,7 +18,8 @@ from taskelites.tasks import Tasks
 
 __all__ = ["extend", "refine"]
 
-_BATCH = 64
+# So many errors of predictions around a task shape its steps.
+_ERRORS = 40
 
 
 def refine(
@@ -39,12 +42,21 @@ def refine(
         raise ValueError(
             f"evaluations must be at least {len(tasks):,}, one for the prediction of each new task, not {budget:,}"
         )
-    usual = {"algorithm": MultiTaskMapElites(random_start=1), "batch_size": min(_BATCH, max(8, len(tasks)))}
+    # Descent takes results in their order, which an asynchronous run has not.
+    usual = MultiTaskMapElites(random_start=1) if options.get("mode") == "async" else _descent(result, tasks, method)
     initial = _proposals(result, problem, method)
     with warnings.catch_warnings():
         # The solutions have travelled already, from the tasks of the result.
         warnings.filterwarnings("ignore", ".*tasks are few for many-task search", TaskWarning)
-        return solve(**{**usual, **options, **stated}, evaluations=budget, initial=initial)
+        return solve(**{"algorithm": usual, **options, **stated}, evaluations=budget, initial=initial)
+
+
+def _descent(result: Result, tasks: Tasks, method: str | None) -> SharedDescent:
+    """The search, with steps shaped by what the predictions get wrong around each task."""
+    chosen = result.predict(tasks, method, report=True).method
+    errors, near = result._predictor.errors_around(result._places(tasks), chosen, _ERRORS)
+    digest = hashlib.sha256(errors.tobytes() + near.tobytes()).hexdigest()[:12]
+    return SharedDescent(errors=errors, near=near, digest=digest)
 
 
 def _proposals(result: Result, problem: Problem, method: str | None) -> tuple[np.ndarray, np.ndarray]:
