@@ -256,5 +256,6 @@ def test_the_target_for_unseen_arms(target, number):
     new = te.domain("arm", tasks=te.tasks.uniform(1000, [0, 0], [1, 1], seed=100).descriptors, target=target)
     domain = te.domain("arm", tasks=number, target=target)
     for result in te.solve(domain, evaluations=1_000_000, replicates=3):
-        copied = gap(new, result.predict(new.tasks, "nearest"))
-        assert gap(new, result.predict(new.tasks)) < 0.85 * copied
+        copied, predicted = (gap(new, result.predict(new.tasks, method)) for method in ("nearest", None))
+        assert predicted < 0.85 * copied
+        assert result.refine(new, evaluations=20_000).gap < 0.5 * predicted

@@ -123,6 +123,14 @@ def test_a_task_whose_predictions_failed_is_tried_with_other_elites(core):
     assert np.ptp(np.asarray(nothing.solutions), axis=0).min() > 0.3  # anywhere
 
 
+def test_one_task_is_enough():
+    settings = SharedDescent(errors=np.eye(2), near=np.zeros((1, 1), int), digest="")
+    core = settings.bind(te.Problem([[0.5]], (0, 1), 2))
+    assert (core.rows, core.neighbours.tolist()) == (1, [[0]])
+    assert core.chosen(jax.random.key(0), core.init(jax.random.key(0))).tolist() == [0]
+
+
+@pytest.mark.slow
 def test_it_gains_more_than_the_general_search_from_the_same_predictions():
     """A quadratic in ten dimensions whose optimum moves with the task; elites with noise."""
     rng = np.random.default_rng(0)
