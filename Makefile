@@ -32,6 +32,7 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/memory.py
 	$(VENV)/bin/python benchmarks/quality.py
 	$(VENV)/bin/python benchmarks/cma_es.py
+	$(VENV)/bin/python benchmarks/prediction.py
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
 

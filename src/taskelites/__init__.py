@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
     from taskelites.evaluation import RayExecutor
     from taskelites.experiments import Comparison, compare
+    from taskelites.prediction import Prediction
     from taskelites.problem import Domain, Problem
     from taskelites.result import Result, load
     from taskelites.runs import failures
@@ -45,6 +46,7 @@ __all__ = [
     "MultiTaskMapElites",
     "Optimizer",
     "Polynomial",
+    "Prediction",
     "Problem",
     "RandomSampling",
     "RayExecutor",
@@ -78,6 +80,7 @@ _ROOMS = {
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
     "evaluation": ("RayExecutor",),
     "experiments": ("Comparison", "compare"),
+    "prediction": ("Prediction",),
     "problem": ("Domain", "Problem"),
     "result": ("Result", "load"),
     "runs": ("failures",),
