@@ -171,6 +171,15 @@ def test_noise_is_smoothed():
     assert np.abs(found.solutions - true(places)).mean() < 0.5 * error("nearest")
 
 
+def test_elites_that_differ_much_and_not_by_their_tasks_are_copied():
+    """Their mean is nearer to one that is left out than any other is, but it may be no solution at all."""
+    result = made(RNG.random((300, 2)), RNG.random((300, 8)), [0, 1])
+    found = result.predict(RNG.random((20, 2)), report=True)
+    assert found.errors["regressor"] < found.errors["nearest"]
+    assert found.method == "nearest"
+    assert found.error == found.errors["nearest"]
+
+
 def test_the_error_is_that_of_leaving_each_out():
     tasks, solutions = RNG.random((40, 2)), RNG.random((40, 3))
     predictor = Predictor(tasks, solutions, np.zeros(40), np.zeros(3), np.full(3, 2.0))

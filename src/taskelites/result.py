@@ -286,7 +286,8 @@ class Result:
             method: "nearest" copies the elite of the nearest solved task; "blend" is a mean of some near ones, weighted
                 by the inverse square of their distance; "linear" reads a plane that is fitted to them; "regressor"
                 smooths them (a small Gaussian process). By default, the one that predicts the elites of this result
-                best, each one left out in turn.
+                best, each one left out in turn; but "nearest" where none predicts them well, since a mixture of
+                solutions that differ much is seldom a solution.
             report: whether to return a `Prediction`: `solutions`, `method`, `error`, `errors` and `distances`.
 
         Raises:
