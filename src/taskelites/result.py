@@ -104,6 +104,26 @@ class Result:
         """Mean distance to the optimum; NaN where that is unknown or a task is unsolved."""
         return float("nan") if self.optimum is None else metrics.gap(self.fitness, self.optimum)
 
+    @property
+    def bounds(self) -> np.ndarray:
+        """The box of the solutions, `(dim, 2)`: that of the run, or, where the settings tell none, what elites span.
+
+        Example:
+            >>> import taskelites as te
+            >>> te.solve(te.domain("arm", tasks=200, dim=3), evaluations=500).bounds.tolist()
+            [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+        """
+        dim = self.solutions.shape[1]
+        try:
+            return np.broadcast_to(np.asarray(self.settings["bounds"], np.float64), (dim, 2))
+        except (KeyError, TypeError, ValueError):  # made by hand, or from a file that somebody changed
+            elites = self.solutions[self.solved].astype(np.float64)
+            return (
+                np.stack([elites.min(axis=0), elites.max(axis=0)], axis=1)
+                if len(elites)
+                else np.tile([0.0, 1.0], (dim, 1))
+            )
+
     def __len__(self) -> int:
         return len(self.fitness)
 
@@ -316,8 +336,7 @@ class Result:
         solved = self.solved
         if not solved.any():
             raise ValueError("predict needs at least one solved task, and none is solved")
-        bounds = self.settings.get("bounds")
-        lower, upper = (None, None) if bounds is None else _box_of(bounds, self.solutions.shape[1])
+        lower, upper = self.bounds.T
         return Predictor(self.tasks.positions[solved], self.solutions[solved], self.fitness[solved], lower, upper)
 
     def _places(self, new_tasks: Any) -> np.ndarray:
@@ -382,7 +401,7 @@ class Result:
             >>> def fitness(x, t):
             ...     return -abs(x[0] - t[0])
             >>> tasks = np.linspace(0, 1, 300)[:, None]
-            >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=2000)
+            >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=10_000)
             >>> more = result.extend([[0.3334], [0.5001]], fitness, evaluations=1000)
             >>> len(more), bool((more.fitness[:300] >= result.fitness).all())
             (302, True)
@@ -455,12 +474,6 @@ def counted(number: int, noun: str) -> str:
         ('1 task', '5,000 tasks')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _box_of(bounds: Any, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """The box of solutions, from the settings of a result: a pair, or one a dimension."""
-    box = np.broadcast_to(np.asarray(bounds, np.float64), (dim, 2))
-    return box[:, 0], box[:, 1]
 
 
 def load(path: str | PathLike[str]) -> Result:

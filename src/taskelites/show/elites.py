@@ -175,12 +175,10 @@ def _sorted_lines(result: Result, values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _bounds(result: Result, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each dimension: those of the run, or else those that all solutions together have."""
-    dim = result.solutions.shape[1]
-    try:
-        known = np.broadcast_to(np.asarray(result.settings["bounds"], dtype=float), (dim, 2))
-    except (KeyError, TypeError, ValueError):  # made by hand, or of a file that somebody changed
-        known = np.tile([lines.min(), lines.max()] if len(lines) else [0.0, 1.0], (dim, 1))
-    return known[:, 0], known[:, 1]
+    lower, upper = result.bounds.T
+    if "bounds" in result.settings or len(lines) == 0:
+        return lower, upper
+    return np.full_like(lower, lines.min()), np.full_like(upper, lines.max())
 
 
 def _limits(heights: np.ndarray, vmin: float | None, vmax: float | None) -> tuple[float | None, float | None]:

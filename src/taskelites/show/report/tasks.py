@@ -173,7 +173,7 @@ def put_solutions(result: Result, shown: np.ndarray, blob: Blob, room: int) -> d
     """The solutions, as exactly as there is room for: as they are, in 32 bits, in 16 bits, or the first dimensions."""
     solutions = result.solutions[shown]
     number, dim = solutions.shape
-    lower, upper = result_bounds(result)
+    lower, upper = result.bounds.T
     own = "f8" if solutions.dtype.itemsize == 8 else "f4"
     kind = next((kind for kind in (own, "f4", "u2") if number * dim * int(kind[1]) <= room), "u2")
     if number * dim * int(kind[1]) > room:
@@ -187,23 +187,3 @@ def put_solutions(result: Result, shown: np.ndarray, blob: Blob, room: int) -> d
         steps = np.rint(np.clip(np.nan_to_num(shares), 0, 1) * (_STEPS - 1))
         solutions = np.where(np.isnan(shares), _STEPS, steps)
     return about | {"numbers": blob.add(solutions, kind)}
-
-
-def result_bounds(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    """The box of the solutions: as the settings say, or else what the elites span.
-
-    Example:
-        >>> import taskelites as te
-        >>> lower, upper = result_bounds(te.solve(te.domain("arm", tasks=200), evaluations=500))
-        >>> lower.tolist() == [0.0] * 10, upper.tolist() == [1.0] * 10
-        (True, True)
-    """
-    dim = result.solutions.shape[1]
-    bounds = result.settings.get("bounds")
-    if bounds is not None:
-        pairs = np.broadcast_to(np.asarray(bounds, dtype=float), (dim, 2))
-        return pairs[:, 0], pairs[:, 1]
-    if not result.solved.any():
-        return np.zeros(dim), np.ones(dim)
-    found = result.solutions[result.solved]
-    return found.min(axis=0), found.max(axis=0)
