@@ -5,9 +5,14 @@ python benchmarks/prediction.py --seeds 3
 For each target and size of archive: the gap to the optimum of 1000 uniformly random new tasks, by each method, as a
 ratio to that of copying the nearest elite; then the gap after `refine`, as a ratio to that of the automatic choice.
 Medians over seeds, the worst in brackets.
+
+python benchmarks/prediction.py --part hexapod
+
+The map of docs/hexapod, and 80 uniformly random bodies: mean fitness of predictions, and after 20 evaluations a body.
 """
 
 import argparse
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -18,11 +23,15 @@ from taskelites.prediction import METHODS
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["arm", "hexapod"], default="arm")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--evaluations", type=lambda text: int(float(text)), default=1_000_000)
     parser.add_argument("--new", type=int, default=1000)
     parser.add_argument("--per-task", type=int, default=20, help="evaluations of refine, for each new task")
     options = parser.parse_args()
+    if options.part == "hexapod":
+        hexapod(options.per_task)
+        return
     print("target      archive  nearest   " + "".join(f"{name:>18}" for name in (*METHODS[1:], "automatic", "refine")))
     for target in ((1.0, 1.0), (0.5, 0.5)):
         for number in (5000, 500):
@@ -44,6 +53,20 @@ def measure(options: argparse.Namespace, target: tuple[float, float], number: in
     refined = result.refine(new, evaluations=options.per_task * options.new, seed=seed, progress=False)
     gaps = {name: gap(new, result.predict(points, name)) for name in METHODS}
     return gaps | {"automatic": gap(new, chosen.solutions), "refine": refined.gap, "chosen": chosen.method}
+
+
+def hexapod(per_task: int, bodies: int = 80) -> None:
+    """The fitness of new bodies, by method, and refined by two algorithms."""
+    result = te.load(Path(__file__).parent.parent / "docs" / "hexapod" / "map.npz")
+    known = result.tasks.descriptors
+    points = te.tasks.uniform(bodies, known.min(axis=0), known.max(axis=0), seed=9).descriptors
+    domain = te.domain("hexapod", tasks=points)
+    print("leave-one-out errors:", result.predict(points, report=True).errors)
+    for name in METHODS:
+        print(f"{name:<10} {result.refine(domain, evaluations=bodies, method=name).fitness.mean():.3f}")
+    for label, options in {"refine": {}, "by MT-ME": {"algorithm": te.MultiTaskMapElites(random_start=1)}}.items():
+        refined = result.refine(domain, evaluations=per_task * bodies, progress=False, **options)
+        print(f"{label:<10} {refined.fitness.mean():.3f}")
 
 
 def gap(domain: te.Domain, solutions: np.ndarray) -> float:
