@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import taskelites as te
 from taskelites.cli import main
+from taskelites.search.record import about_settings
 from taskelites.show.report import tasks as page_tasks
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.drawn import read_drawing
@@ -188,19 +189,19 @@ def test_solutions_in_16_bits_keep_their_bounds_and_what_is_unsolved():
     assert not about["exact"]
 
 
-def test_neighbours_are_others_even_at_the_same_place(tmp_path):
-    result = made(np.zeros((10, 2)), np.arange(10.0))
+def test_distances_of_the_page_are_those_of_the_tasks():
+    tasks = te.Tasks(descriptors=[[0.0, 100.0], [2.0, 500.0], [1.0, 500.0]], scale="range", names=["a", "b"])
+    about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), Blob())
+    assert (about["widths"], about["dim"], about["distance"]) == ([2.0, 400.0], 2, False)
+    assert "neighbours" not in about
+
+
+def test_more_descriptors_than_fit_are_cut():
     blob = Blob()
-    about = put_tasks(result, np.arange(10), blob)
-    found = read(base64.b64decode(blob.encoded()), about["neighbours"])
-    assert found.shape == (10, 6)
-    for i, row in enumerate(found):
-        assert i not in row
-        assert len(set(row)) == 6
-    blob = Blob()
-    about = put_tasks(made([[0.0], [1.0], [5.0]], [1, 2, 3]), np.arange(3), blob)
-    few = read(base64.b64decode(blob.encoded()), about["neighbours"])
-    assert few.tolist() == [[1, 2, -1, -1, -1, -1], [0, 2, -1, -1, -1, -1], [1, 0, -1, -1, -1, -1]]
+    about = put_tasks(made(np.zeros((5000, 400)), np.zeros(5000)), np.arange(5000), blob)
+    assert about["dim"] == 400
+    assert len(about["names"]) == len(about["widths"]) == about["descriptors"]["shape"][1] == 85
+    assert blob.size < 2e6
 
 
 def test_a_distance_orders_the_neighbours():
@@ -208,14 +209,26 @@ def test_a_distance_orders_the_neighbours():
     blob = Blob()
     about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), blob)
     found = read(base64.b64decode(blob.encoded()), about["neighbours"])
-    assert found[:, :2].tolist() == [[2, 1], [2, 0], [0, 1]]
+    assert found.tolist() == [[2, 1, -1, -1, -1, -1], [2, 0, -1, -1, -1, -1], [0, 1, -1, -1, -1, -1]]
+    matrix = te.Tasks(list("abc"), distance=np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]))
+    blob = Blob()
+    about = put_tasks(made(matrix, [1, 2, 3]), np.arange(3), blob)
+    assert read(base64.b64decode(blob.encoded()), about["neighbours"]).tolist() == found.tolist()
+
+
+def test_near_places_far_from_0_are_told_apart():
+    blob = Blob()
+    seconds = 1.7e9 + np.arange(100.0)
+    plane = put_plane(made(np.stack([seconds, seconds % 7], axis=1), np.zeros(100)), np.arange(100), blob)
+    assert len(np.unique(read(base64.b64decode(blob.encoded()), plane["points"])[:, 0])) == 100
 
 
 def test_objects_stand_row_after_row():
     blob = Blob()
     plane = put_plane(made(te.Tasks(list("abcde")), np.zeros(5)), np.arange(5), blob)
     points = read(base64.b64decode(blob.encoded()), plane["points"])
-    assert points.tolist() == [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1]]
+    low, high = np.array(plane["low"]), np.array(plane["high"])
+    assert (low + points * (high - low)).round(6).tolist() == [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1]]
     assert plane["low"] == pytest.approx([-0.55, -1.55])
     assert plane["high"] == pytest.approx([2.55, 0.55])
 
@@ -431,10 +444,17 @@ def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
 
 
 def test_how_to_make_it_again():
-    result = made([[0.0]], [1.0], settings={"algorithm": {"name": "random"}, "seed": 4, "bounds": [0, 1], "dim": 3})
+    settings = {"algorithm": {"name": "random"}, "seed": 4, "bounds": [0, 1], "dim": 3, "call": "batch"}
+    result = made([[0.0]], [1.0], settings=settings)
     assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
-    call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    evaluations=1000,\n"
-    assert again(result, None) == {"kind": "python", "text": f"{call}    seed=4,\n    algorithm='random',\n)"}
+    call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    call='batch',\n"
+    call += "    evaluations=1000,\n    seed=4,\n"
+    settings["algorithm"] = about_settings(te.RandomSampling())
+    assert again(result, None) == {"kind": "python", "text": f"{call}    algorithm='random',\n)"}
+    settings |= {"algorithm": about_settings(te.MultiTaskMapElites(variation=te.SBX(eta=3))), "samples": 2}
+    own = "    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.SBX(eta=3)),\n"
+    assert again(result, None)["text"] == f"{call}{own})"
+    assert again(made([[0.0]], [1.0], settings=settings | {"call": "ask/tell"}), None)["kind"] == "none"
     assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}
 
 
@@ -459,7 +479,7 @@ def test_failures_are_counted_and_some_are_shown(tmp_path):
     kept = [SimpleNamespace(id=i, evaluation=2000 + i, task=0, kind="raised", message="x" * 999) for i in range(60)]
     about, _ = told(te.show.report(result, tmp_path / "a.html", failures=kept))
     assert about["failures"]["counts"] == [["raised", 60], ["infeasible (-inf)", 2]]
-    assert about["failures"]["kept"] == 60
+    assert about["failures"]["all"] == 60
     assert about["failures"]["examples"][:1] == [["0", "2,000", "0", "raised", "x" * 500]]
     assert len(about["failures"]["examples"]) == 50
 
@@ -470,10 +490,25 @@ def test_mistakes(tmp_path):
         te.show.report(result, tmp_path / "a.pdf")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         te.show.report(result, tmp_path / "none" / "a.html")
-    for wrong in (3, [], [result, 3], "text"):
+    with pytest.raises(ValueError, match="result must hold at least one Result, but the list is empty"):
+        te.show.report([], tmp_path / "a.html")
+    other = te.Domain(name="other", fitness=lambda x, t: 0.0, tasks=[[0.0, 2.0]], bounds=(0, 1), dim=3)
+    with pytest.raises(ValueError, match="domain must be a domain of the result's tasks, but 'other' has other descr"):
+        te.show.report(result, tmp_path / "a.html", domain=other)
+    with pytest.raises(TypeError, match=r"domain must be a domain, such as te\.domain or te\.Domain make, not str"):
+        te.show.report(result, tmp_path / "a.html", domain="arm")
+    for wrong in ("banana", -1, float("nan")):
+        with pytest.raises(ValueError, match="drawing_time must be a number of seconds"):
+            te.show.report(result, tmp_path / "a.html", drawing_time=wrong)
+    for wrong in (3, [result, 3], "text"):
         with pytest.raises(TypeError, match="result must be a Result, a list of them or a Comparison"):
             te.show.report(wrong, tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
+    notes = tmp_path / "notes.html"
+    notes.write_text("mine")
+    with pytest.raises(FileExistsError, match="is there already and no report; name another file"):
+        te.show.report(result, notes)
+    assert notes.read_text() == "mine"
 
 
 # The command
@@ -525,7 +560,18 @@ def test_report_of_folders_and_files(folder, capsys):
         assert re.fullmatch(rf"report       {home.name}/report.html \(\d\.\d MB\)\n", output.out)
         assert output.err == ""
         assert told(home / "report.html")[0]["kind"] == kind
-    assert told(folder / "two" / "report.html")[0]["tiles"][2] == ["runs of each", "2"]
+    assert told(folder / "two" / "report.html")[0]["tiles"][1] == ["runs of each", "2"]
+
+
+@pytest.mark.filterwarnings("default")
+def test_report_of_replicates_says_what_is_missing(folder, capsys):
+    (folder / "two" / "replicate-old").mkdir()
+    (folder / "two" / "replicate-0" / "result.npz").unlink()
+    assert main(["report", "two"]) == 0
+    assert "1 of 2 runs in 'two' have a result; the others are left out" in capsys.readouterr().err
+    (folder / "two" / "replicate-1" / "result.npz").unlink()
+    assert main(["report", "two"]) == 2
+    assert "'two' holds no result of a run (result.npz), of replicates or of a comparison" in capsys.readouterr().err
 
 
 def test_report_to_another_file_without_pictures(folder, capsys):

@@ -139,7 +139,7 @@ def hostile():
         "options": {HOSTILE[0]: HOSTILE[3]},
     }
     result = made(
-        tasks, np.where(np.arange(number) % 7, np.linspace(-1, 0, number), np.nan), failed=3, settings=settings
+        tasks, np.where(np.arange(number) % 7, np.linspace(-1, 0, number), np.nan), failed=7, settings=settings
     )
     failures = [
         SimpleNamespace(id=i, evaluation=10 * i, task=i, kind="raised", message=text) for i, text in enumerate(HOSTILE)

@@ -187,10 +187,11 @@ def test_searching_by_text(look):
 
     assert page.locator(".label-text").inner_text() == "Robot a leg 3"
     assert search("LEG 28") == (28, "")
-    assert search("robot b") == (1, "the first of 10")
+    assert search("robot b") == (1, "1 of 10 with this text")
+    assert search("robot b") == (4, "2 of 10 with this text")
     assert search("12") == (12, "")
-    assert search("31") == (12, "no task has this in its number or text")
-    assert search("dragon") == (12, "no task has this in its number or text")
+    assert search("31") == (12, "there is no task 31: they are 0 to 29")
+    assert search("dragon") == (12, "no task has this in its text")
 
 
 def test_objects_stand_in_the_order_of_their_numbers(look):

@@ -144,7 +144,7 @@ def test_failures_are_listed(look):
         ["infeasible (-inf)", "2"],
         ["made again (retried)", "1"],
     ]
-    page.get_by_text("the first 3 of 3 that were kept").click()
+    page.get_by_text("3 of 4").click()
     assert page.locator("[aria-label=failures] tbody tr").nth(1).inner_text().split("\t") == [
         "1",
         "1,001",

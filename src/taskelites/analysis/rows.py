@@ -67,7 +67,7 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
     if is_domain(fitness):
         if call is not None:
             raise ValueError("a domain brings its own call; leave it out")
-        tasks = _tasks_of(fitness, result)
+        tasks = tasks_of(fitness, result)
         options = dict(getattr(fitness, "options", {}))
         if manner.setup is None and getattr(fitness, "setup", None) is not None:
             manner = replace(manner, setup=fitness.setup)
@@ -93,10 +93,19 @@ def _usual_call(result: Result) -> str:
     return str(known)
 
 
-def _tasks_of(domain: Any, result: Result) -> Tasks:
-    """The tasks of a domain, if they are those of the result: a loaded result has only the text of objects."""
+def tasks_of(domain: Any, result: Result, name: str = "fitness") -> Tasks:
+    """The tasks of a domain, if they are those of the result: a loaded result has only the text of objects.
+
+    Args:
+        domain: that the result is to be of.
+        result: its tasks and elites.
+        name: of the argument that the domain is.
+
+    Raises:
+        ValueError: if they are not.
+    """
     remedy = "; a domain made with tasks=result.tasks fits, if it takes such tasks"
-    whose = f"fitness must be a domain of the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
+    whose = f"{name} must be a domain of the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
     dim = getattr(domain, "dim", None)
     if dim is not None and dim != result.solutions.shape[1]:
         raise ValueError(f"{whose} solutions of {dim} numbers, and the result of {result.solutions.shape[1]}")

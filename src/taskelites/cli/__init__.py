@@ -186,13 +186,18 @@ def _add_report(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=report)
     parser.add_argument("run", metavar="RUN", help="a run folder, that of a comparison, or a saved result.npz")
-    parser.add_argument("--out", metavar="FILE", help="an .html file (default: report.html in the folder)")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="an .html file; a report that is there is replaced (default: report.html in the folder)",
+    )
     parser.add_argument(
         "--draw",
         type=drawing_time,
         default=DRAWING_TIME,
         metavar="all|none|TIME",
-        help=f"how long the domain may draw solutions, the others get bars (default: {DRAWING_TIME:g}s)",
+        help="how long the domain may draw solutions, all tasks together; the others get bars "
+        f"(default: {DRAWING_TIME:g}s)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
 

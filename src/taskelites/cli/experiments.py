@@ -66,8 +66,8 @@ def compare(options: argparse.Namespace) -> int:
             **manner,
         )
     print(found.summary(shutil.get_terminal_size((120, 24)).columns))
-    print(f"\nsaved in {folder}: figure, tables, tests, runs", end="", flush=True)
-    print(report_comparison(found, folder, options))
+    print(f"\nsaved in {folder}: figure, tables, tests, runs", flush=True)
+    report_comparison(found, folder, options)
     return 0
 
 

@@ -5,14 +5,17 @@ import contextlib
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from taskelites.cli.finding import domain_of, nearby
 from taskelites.cli.running import seconds
-from taskelites.errors import StorageError
 from taskelites.experiments import Comparison
+from taskelites.experiments.comparison import run_folders
 from taskelites.result import Result, load
 from taskelites.runs import failures, read_plan
 from taskelites.show.report import report as write_report
@@ -49,27 +52,29 @@ def report(options: argparse.Namespace) -> int:
     folder = Path(options.run).resolve()
     home = folder if folder.is_dir() else folder.parent
     path = Path(options.out).absolute() if options.out else home / "report.html"
-    found, replicates = _found(options.run)
-    if isinstance(found, Comparison):
-        write_report(found, path, command=_command_of(home))
-    elif replicates:
-        write_report(replicates, path, command=_command_of(home))
-    else:
-        assert isinstance(found, Result)
+    found = _found(options.run)
+    if isinstance(found, Result):
         _report_run(options, found, home, path)
+    else:
+        write_report(found, path, command=_command_of(home))
     print(f"{'report':<12} {nearby(path)} ({path.stat().st_size / 1e6:.1f} MB)")
     return 0
 
 
-def _found(run: str) -> tuple[Result | Comparison | None, list[Result]]:
+def _found(run: str) -> Result | Comparison | list[Result]:
     """What is in a folder or a file: a comparison, one result, or replicates."""
     folder = Path(run)
     if (folder / "comparison.json").is_file():
-        return Comparison.load(folder), []
-    parts = sorted(folder.glob("replicate-*/result.npz"), key=lambda part: int(part.parent.name.split("-")[-1]))
-    if parts and not (folder / "result.npz").is_file():
-        return None, [load(part) for part in parts]
-    return load(folder), []
+        return Comparison.load(folder)
+    if not folder.is_dir() or (folder / "result.npz").is_file():
+        return load(folder)
+    parts = run_folders(folder)
+    if not parts:
+        raise FileNotFoundError(f"{run!r} holds no result of a run (result.npz), of replicates or of a comparison")
+    asked = ((read_plan(folder) or {}).get("plan") or {}).get("replicates") or len(parts)
+    if len(parts) < asked:
+        warnings.warn(f"{len(parts)} of {asked} runs in {run!r} have a result; the others are left out", stacklevel=2)
+    return [load(part) for part in parts]
 
 
 def _report_run(options: argparse.Namespace, result: Result, home: Path, path: Path) -> None:
@@ -80,28 +85,22 @@ def _report_run(options: argparse.Namespace, result: Result, home: Path, path: P
             try:
                 domain = stack.enter_context(domain_of(options, home, result))
             except (ValueError, ImportError, FileNotFoundError) as reason:
-                print(f"taskelites: no pictures of the solutions: {reason}", file=sys.stderr)
-        write_report(
-            result,
-            path,
-            domain=domain,
-            command=_command_of(home),
-            failures=_failures_in(home),
-            drawing_time=options.draw,
-            tell=_progress(int(result.solved.sum()), shown=not options.quiet),
-        )
-
-
-def _progress(total: int, *, shown: bool) -> Any:
-    """Tells how many are drawn, in a terminal."""
-    if not shown or sys.stderr is None or not sys.stderr.isatty():
-        return lambda drawn: None
-
-    def tell(drawn: int) -> None:
-        end = "\n" if drawn == total else ""
-        print(f"\rdrawing: {drawn:,} of {total:,} solutions", end=end, file=sys.stderr, flush=True)
-
-    return tell
+                print(
+                    f"taskelites: no pictures of the solutions: {reason}; there, te.show.report(te.load(folder), path, "
+                    "domain=...) has them",
+                    file=sys.stderr,
+                )
+        shown = domain is not None and not options.quiet
+        with tqdm(total=int(result.solved.sum()), desc="drawing", leave=False, disable=None if shown else True) as bar:
+            write_report(
+                result,
+                path,
+                domain=domain,
+                command=_command_of(home),
+                failures=_failures_in(home),
+                drawing_time=options.draw,
+                tell=lambda drawn: bar.update(drawn - bar.n),
+            )
 
 
 def _failures_in(folder: Path) -> list[Any]:
@@ -111,16 +110,13 @@ def _failures_in(folder: Path) -> list[Any]:
         return []
 
 
-def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any, options: argparse.Namespace) -> str:
-    """Write the report of a run that has ended; a line on where it is.
-
-    The run is saved, so that nothing which goes wrong here is worth an error.
-    """
+def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any, options: argparse.Namespace) -> None:
+    """Write the report of a run that has ended, and say where it is."""
     if options.no_report:
-        return ""
+        return
     path = folder.resolve() / "report.html"
     single = isinstance(results, Result)
-    try:
+    with _nothing_lost(folder / path.name):
         write_report(
             results,
             path,
@@ -128,21 +124,26 @@ def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any,
             command=_command_of(path.parent),
             failures=_failures_in(path.parent) if single else None,
         )
-    except (StorageError, ValueError, TypeError) as problem:
-        return f"\n{'report':<12} none: {getattr(problem, 'strerror', None) or problem}"
-    return f"\n{'report':<12} {folder / path.name}"
 
 
-def report_comparison(found: Comparison, folder: Path, options: argparse.Namespace) -> str:
-    """Write the report of a comparison that has ended; a line on where it is."""
+def report_comparison(found: Comparison, folder: Path, options: argparse.Namespace) -> None:
+    """Write the report of a comparison that has ended, and say where it is."""
     if options.no_report:
-        return ""
-    try:
+        return
+    with _nothing_lost(folder / "report.html"):
         write_text(folder / _COMMAND_FILE, f"{_shown(options.arguments)}\n")
         write_report(found, folder / "report.html", command=_command_of(folder))
-    except (StorageError, ValueError, TypeError) as problem:
-        return f"\n{'report':<12} none: {getattr(problem, 'strerror', None) or problem}"
-    return f"\n{'report':<12} {folder / 'report.html'}"
+
+
+@contextlib.contextmanager
+def _nothing_lost(path: Path) -> Iterator[None]:
+    """Says where the report is, or why there is none: the run is saved, so that nothing here is worth an error."""
+    try:
+        yield
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a user's draw, a full disk, too little memory
+        print(f"{'report':<12} none: {getattr(problem, 'strerror', None) or problem or type(problem).__name__}")
+    else:
+        print(f"{'report':<12} {path}")
 
 
 def _command_of(folder: Path) -> str | None:

@@ -117,8 +117,8 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.suppress(OSError):  # a folder that something was written to stays
             folder.rmdir()
     took = time.monotonic() - begin
-    print(_closing(results, took, folder, resumed=resumed), end="", flush=True)
-    print(report_at_end(results, folder, domain, options))
+    print(_closing(results, took, folder, resumed=resumed), flush=True)
+    report_at_end(results, folder, domain, options)
     return 0
 
 

@@ -72,7 +72,7 @@ class Comparison:
         from taskelites.show.notebook import table_html
 
         about = f"{repr(self)[1:-1]}; median (interquartile range)"
-        return f"<div><div><strong>{about}</strong></div>{table_html(self._cells(), heading=True)}</div>"
+        return f"<div><div><strong>{about}</strong></div>{table_html(self.cells(), heading=True)}</div>"
 
     @property
     def labels(self) -> list[str]:
@@ -231,21 +231,31 @@ class Comparison:
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
         plural = "run" if runs == [1] else "runs"
         lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
-        lines += _fitted(self._cells(), width)
-        if math.isnan(self._level):
-            lines.append(
-                "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
-            )
-        else:
-            best = "best that was found" if self.optimum is None else "optimum"
-            lines.append(f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}")
+        lines += [*_fitted(self.cells(), width), self.note_on_99()]
         if self.missing:
             lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
         if len(self.labels) > 1:
-            lines += ["", *self._tests_as_text(min(runs))]
+            about = "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"
+            lines += ["", about, *([note] if (note := self.note_on_p()) else []), *_aligned(self.test_cells())]
         return "\n".join(lines)
 
-    def _cells(self) -> list[list[str]]:
+    def note_on_99(self) -> str:
+        """What the evaluations to 99 % are, or why there are none."""
+        if math.isnan(self._level):
+            return "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
+        best = "best that was found" if self.optimum is None else "optimum"
+        return f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}"
+
+    def note_on_p(self) -> str:
+        """What so few runs can't tell; nothing if they are enough."""
+        runs = min(len(results) for results in self.results.values())
+        least = 2 / math.comb(2 * runs, runs)
+        if least <= 0.01:
+            return ""
+        return f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)"
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, one row an algorithm below a row of names."""
         table = self.table()
         shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
         rows = [["algorithm", *(MEASURES[measure] for measure in shown)]]
@@ -256,17 +266,14 @@ class Comparison:
                 row.insert(1, number)
         return rows
 
-    def _tests_as_text(self, runs: int) -> list[str]:
-        lines = ["Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"]
+    def test_cells(self) -> list[list[str]]:
+        """The tests as text, one row a pair below a row of names."""
         pairs = [["first", "second", "p", "p (Holm)", "A12"]]
         for row in self.tests().to_dict("records"):
             digits = {"p": ".2g", "p_holm": ".2g", "a12": ".2f"}
             numbers = ("-" if math.isnan(row[name]) else f"{row[name]:{form}}" for name, form in digits.items())
             pairs.append([str(row["first"]), str(row["second"]), *numbers])
-        least = 2 / math.comb(2 * runs, runs)
-        if least > 0.01:
-            lines.append(f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)")
-        return lines + _aligned(pairs)
+        return pairs
 
     def plot(self, ax: Any = None, **kwargs: Any) -> np.ndarray:
         """The curves and the final values (`taskelites.show.comparison`). Returns the pair of axes."""

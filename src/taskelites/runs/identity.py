@@ -54,7 +54,7 @@ def text_of(objects: Any) -> str | None:
         (True, False, None)
     """
     text = "\n".join(map(str, objects))
-    return None if " at 0x" in text else hashlib.sha256(text.encode()).hexdigest()[:12]
+    return None if " at 0x" in text else hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def _of_class(cls: type) -> list[str]:

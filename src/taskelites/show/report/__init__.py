@@ -4,6 +4,7 @@ The page's script is in `assets/`, plain JavaScript without libraries; Python gi
 values, and never markup (`page.py`).
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from os import PathLike
@@ -14,7 +15,7 @@ from taskelites.experiments import Comparison
 from taskelites.result import Result
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.contest import contest_contents
-from taskelites.show.report.page import render
+from taskelites.show.report.page import is_report, render
 from taskelites.show.report.run import run_contents
 from taskelites.storage import write_text
 
@@ -32,7 +33,7 @@ def report(
     command: str | None = None,
     failures: list[Any] | None = None,
     drawing_time: float = DRAWING_TIME,
-    tell: Callable[[int], None] = lambda drawn: None,
+    tell: Callable[[int], object] = lambda drawn: None,
 ) -> Path:
     """Write one HTML file to look at: a map to click on, curves, distribution, genomes, settings.
 
@@ -41,11 +42,11 @@ def report(
 
     Args:
         result: of a run; or a comparison; or replicates of a run.
-        path: of the file, which is replaced if it is there.
+        path: of the file; an earlier report is replaced, any other file is not.
         domain: that was solved; its `draw` shows the solution of a task that is clicked on. Without one, the numbers of
             the solution are shown as bars, which they always are below.
         command: that makes the run again, to be shown.
-        failures: of evaluations, as `te.failures` gives them, to be listed.
+        failures: of evaluations, to be listed: what `te.failures(run_folder)` gives.
         drawing_time: seconds that `draw` may take for all tasks together; `math.inf` draws all of them, 0 none. A
             `draw` with a method `many` (`te.Sketch`) draws thousands at once.
         tell: told how many are drawn.
@@ -54,7 +55,8 @@ def report(
         The path.
 
     Raises:
-        TypeError, ValueError: if there is nothing to report on.
+        TypeError, ValueError: if there is nothing to report on, or the domain is of other tasks.
+        FileExistsError: if something else is at `path`.
         OSError: if the file can't be written.
 
     Example:
@@ -69,10 +71,17 @@ def report(
         raise ValueError(f"path must end in .html, not {path.name!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    if path.exists() and not is_report(path):
+        raise FileExistsError(f"path is {str(path)!r}, which is there already and no report; name another file")
+    if not (isinstance(drawing_time, int | float) and drawing_time >= 0):
+        raise ValueError(f"drawing_time must be a number of seconds, at least 0, or math.inf, not {drawing_time!r}")
     blob = Blob()
     about = _contents(result, blob, domain, command, failures, drawing_time, tell)
     about["written"] = f"written on {datetime.now():%Y-%m-%d at %H:%M} by taskelites"
     write_text(path, render(f"{about['name']}: {about['algorithm']}", about, blob))
+    trouble = about.get("undrawn", {}).get("trouble")
+    if trouble:
+        warnings.warn(f"not all solutions are drawn in {str(path)!r}: {trouble}", UserWarning, stacklevel=2)
     return path
 
 
@@ -89,7 +98,9 @@ def _contents(
             drawing_time=drawing_time,
             tell=tell,
         )
-    if isinstance(result, Sequence) and len(result) and all(isinstance(each, Result) for each in result):
+    if isinstance(result, Sequence) and len(result) == 0:
+        raise ValueError("result must hold at least one Result, but the list is empty")
+    if isinstance(result, Sequence) and all(isinstance(each, Result) for each in result):
         name = str(result[0].settings.get("algorithm", {}).get("name", "runs"))
         result = Comparison(results={name: list(result)}, settings=result[0].settings)
     if not isinstance(result, Comparison):

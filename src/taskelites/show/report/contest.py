@@ -1,12 +1,10 @@
 """The contents of the page of a comparison."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from taskelites.experiments import Comparison
-from taskelites.experiments.comparison import MEASURES
 from taskelites.show.contest import colour_of
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.run import settings_rows
@@ -33,7 +31,7 @@ def contest_contents(comparison: Comparison, blob: Blob, *, command: str | None 
         "algorithm": labels[0] if len(labels) == 1 else f"comparison of {len(labels)} algorithms",
         "tiles": [
             ["tasks", f"{len(first):,}"],
-            ["algorithms", f"{len(labels)}"],
+            *([["algorithms", f"{len(labels)}"]] if len(labels) > 1 else []),
             ["runs of each", number],
             ["evaluations of a run", f"{comparison.budget:,}"],
         ],
@@ -41,8 +39,10 @@ def contest_contents(comparison: Comparison, blob: Blob, *, command: str | None 
         "styles": [list(colour_of(i)) for i in range(len(labels))],
         "missing": [f"{lacking} runs of {label}" for label, lacking in comparison.missing.items()],
         "measures": _measures(comparison, blob),
-        "table": _table(comparison),
-        "tests": _tests(comparison),
+        "table": comparison.cells(),
+        "tableNote": comparison.note_on_99(),
+        "tests": comparison.test_cells(),
+        "testsNote": comparison.note_on_p(),
         "tasks": put_tasks(first, shown, blob),
         "plane": put_plane(first, shown, blob),
         "maps": _maps(comparison, shown, blob),
@@ -79,41 +79,6 @@ def _series(comparison: Comparison, blob: Blob, transform: Any = lambda values: 
             }
         )
     return found
-
-
-def _table(comparison: Comparison) -> dict[str, Any]:
-    table: Any = comparison.table()
-    shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
-    rows = [
-        [
-            label,
-            str(int(table.loc[label, "runs"])),
-            *(
-                _spread(*(float(table.loc[label, f"{name}_{part}"]) for part in ("median", "q1", "q3")))
-                for name in shown
-            ),
-        ]
-        for label in comparison.labels
-    ]
-    return {"heads": ["algorithm", "runs", *(MEASURES[measure] for measure in shown)], "rows": rows}
-
-
-def _spread(middle: float, low: float, high: float) -> str:
-    if math.isinf(middle):
-        return "never"
-    if math.isnan(middle):
-        return "-"
-    return f"{middle:.5g} ({low:.4g} to {high:.4g})"
-
-
-def _tests(comparison: Comparison) -> list[list[str]]:
-    def text(value: float, form: str) -> str:
-        return "-" if math.isnan(value) else f"{value:{form}}"
-
-    return [
-        [row["first"], row["second"], text(row["p"], ".2g"), text(row["p_holm"], ".2g"), text(row["a12"], ".2f")]
-        for row in comparison.tests().to_dict("records")
-    ]
 
 
 def _maps(comparison: Comparison, shown: np.ndarray, blob: Blob) -> list[dict[str, Any]]:

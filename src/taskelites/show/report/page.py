@@ -11,6 +11,7 @@ import html
 import json
 import math
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ from taskelites.show.report.blob import Blob
 _SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "contest.js", "page.js")
 _TITLE_LENGTH = 200
 
+# By which a report is told from any other file.
+_MARK = '<meta name="generator" content="taskelites report">'
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{mark}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -65,6 +69,7 @@ def render(title: str, about: dict[str, Any], blob: Blob) -> str:
     )
     short = _whole_letters(title if len(title) <= _TITLE_LENGTH else f"{title[:_TITLE_LENGTH]}...")
     return _PAGE.format(
+        mark=_MARK,
         policy=policy,
         title=html.escape(short),
         style=style,
@@ -79,6 +84,20 @@ def _palette() -> str:
     from matplotlib import colormaps
 
     return str(colormaps["viridis"](range(256), bytes=True)[:, :3].tobytes().hex())
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is a report, which another may replace.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "page.html"
+        >>> _ = path.write_text(render("a page", {}, Blob()))
+        >>> is_report(path)
+        True
+    """
+    with path.open("rb") as file:
+        return _MARK.encode() in file.read(1000)
 
 
 def as_json(value: Any) -> str:

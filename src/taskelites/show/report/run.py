@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from taskelites import metrics
-from taskelites.result import Result
+from taskelites.algorithms import ALGORITHMS
+from taskelites.analysis.rows import tasks_of
+from taskelites.problem import CALLS, is_domain
+from taskelites.result import Result, counted
+from taskelites.search.record import about_settings
 from taskelites.show.history import bandit_sizes, bandit_table
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures
@@ -20,7 +24,9 @@ from taskelites.show.report.tasks import (
     put_values,
     shown_tasks,
 )
+from taskelites.tasks import Tasks
 
+_OUR_TYPES = {*(each.__name__ for each in ALGORITHMS.values()), "IsoLine", "SBX", "Gaussian", "Polynomial"}
 _MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "worst": "lowest"}
 _CURVES = ("evaluations", "mean", "median", "q05", "q95", "coverage")
 # A share of the run: a batch has one size, so that shorter windows show stripes.
@@ -40,7 +46,7 @@ def run_contents(
     command: str | None = None,
     failures: list[Any] | None = None,
     drawing_time: float = 0.0,
-    tell: Callable[[int], None] = lambda drawn: None,
+    tell: Callable[[int], object] = lambda drawn: None,
 ) -> dict[str, Any]:
     """What the page of a run is told.
 
@@ -53,12 +59,14 @@ def run_contents(
         drawing_time: seconds that `draw` may take for all tasks together.
         tell: told how many are drawn.
     """
+    tasks = None if domain is None else _tasks(domain, result)
     shown = shown_tasks(result)
     room = Room(len(shown))
     about: dict[str, Any] = {
         "kind": "run",
         "name": str(result.settings.get("problem", "result")),
-        "algorithm": str(result.settings.get("algorithm", {}).get("name", "")),
+        "algorithm": _algorithm(result),
+        "notice": "" if result.solved.any() else _no_elites(result),
         "tiles": tiles(result),
         "tasks": put_tasks(result, shown, blob),
         "values": put_values(result, shown, blob),
@@ -68,15 +76,15 @@ def run_contents(
         "failures": _failures(result, failures),
         "settings": settings_rows(result.settings),
         "again": again(result, command),
-        "samples": getattr(result, "samples", 0),
+        "samples": result.samples,
     }
-    drawn = domain is not None and getattr(domain, "draw", None) is not None and drawing_time > 0
+    draw = getattr(domain, "draw", None) if drawing_time > 0 else None
     left = room.left(blob, about)
     # However long solutions are, some of them can be seen.
-    about["solutions"] = put_solutions(result, shown, blob, round(_SOLUTIONS_SHARE * left) if drawn else left)
-    if drawn:
+    about["solutions"] = put_solutions(result, shown, blob, round(_SOLUTIONS_SHARE * left) if draw else left)
+    if draw is not None and tasks is not None:
         pictures = Pictures(shown)
-        _draw(pictures, result, domain, shown, drawing_time, room.left(blob, about), tell)
+        _draw(pictures, result, draw, tasks, shown, drawing_time, room.left(blob, about), tell)
         about["pictures"] = pictures.put(blob)
         about["undrawn"] = {
             "solved": int(result.solved[shown].sum()),
@@ -86,8 +94,33 @@ def run_contents(
     return about
 
 
+def _tasks(domain: Any, result: Result) -> Tasks:
+    """The tasks of the domain, which must be those of the result."""
+    if not is_domain(domain):
+        raise TypeError(f"domain must be a domain, such as te.domain or te.Domain make, not {type(domain).__name__}")
+    return tasks_of(domain, result, "domain")
+
+
+def _algorithm(result: Result) -> str:
+    name, seed = result.settings.get("algorithm", {}).get("name", ""), result.settings.get("seed")
+    return f"{name}" if seed is None else f"{name}, seed {seed}"
+
+
+def _no_elites(result: Result) -> str:
+    ways = [f"{result.failed:,} failed"] * bool(result.failed)
+    ways += [f"{result.infeasible:,} were infeasible"] * bool(result.infeasible)
+    return f"No task is solved: of {result.evaluations:,} evaluations, {' and '.join(ways) or 'none gave a number'}."
+
+
 def _draw(
-    pictures: Pictures, result: Result, domain: Any, shown: np.ndarray, seconds: float, room: int, tell: Any
+    pictures: Pictures,
+    result: Result,
+    draw: Any,
+    tasks: Tasks,
+    shown: np.ndarray,
+    seconds: float,
+    room: int,
+    tell: Any,
 ) -> None:
     """Let the domain draw: all at once where it can, or one after the other, the most asked for first."""
     solved = np.flatnonzero(result.solved[shown])
@@ -96,20 +129,20 @@ def _draw(
     by_fitness = solved[np.argsort(result.fitness[shown[solved]], kind="stable")]
     first = [by_fitness[-1], by_fitness[0], by_fitness[(len(by_fitness) - 1) // 2]]
     order = dict.fromkeys([*first, *np.random.default_rng(0).permutation(solved)])
-    many = getattr(domain.draw, "many", None)
+    many = getattr(draw, "many", None)
     if many is not None:
 
         def pick(rows: np.ndarray) -> tuple[np.ndarray, Any]:
-            return result.solutions[shown[rows]], domain.tasks.pick(shown[rows])
+            return result.solutions[shown[rows]], tasks.pick(shown[rows])
 
         pictures.draw_many(many, np.array(list(order)), pick, most_bytes=room)
         return
 
     def rows_to_draw() -> Iterator[tuple[int, np.ndarray, Any]]:
         for row in order:
-            yield int(row), result.solutions[shown[row]], domain.tasks.pick(shown[[row]])[0]
+            yield int(row), result.solutions[shown[row]], tasks.pick(shown[[row]])[0]
 
-    pictures.draw(domain.draw, rows_to_draw(), seconds=seconds, most_bytes=room, tell=tell)
+    pictures.draw(draw, rows_to_draw(), seconds=seconds, most_bytes=room, tell=tell)
 
 
 def tiles(result: Result) -> list[list[str]]:
@@ -121,15 +154,16 @@ def tiles(result: Result) -> list[list[str]]:
     ]
     if result.optimum is not None and result.solved.all():
         found.append(["mean gap to the optimum", f"{result.gap:.3g}"])
-    corrected = getattr(result, "corrected", None)
-    if corrected is not None:
-        found.append([f"corrected mean ({result.samples} samples)", f"{metrics.summary(corrected)['mean']:.5g}"])
+    if result.corrected is not None:
+        mean = metrics.summary(result.corrected)["mean"]
+        found.append([f"corrected mean ({counted(result.samples, 'sample')})", _number(mean)])
     found.append(["evaluations", f"{result.evaluations:,}"])
     seconds = result.history.get("seconds", np.empty(0))
     if len(seconds):
-        found.append(["time", duration(float(seconds[-1]))])
-    if result.failed:
-        found.append(["failed evaluations", f"{result.failed:,}"])
+        found.append(["search time", duration(float(seconds[-1]))])
+    for name, number in (("failed evaluations", result.failed), ("infeasible", result.infeasible)):
+        if number:
+            found.append([name, f"{number:,}"])
     return found
 
 
@@ -179,7 +213,7 @@ def _failures(result: Result, failures: list[Any] | None) -> dict[str, Any] | No
     counts = [[kind, number] for kind, number in result.failures.items() if number]
     counts += [["infeasible (-inf)", result.infeasible]] if result.infeasible else []
     counts += [["made again (retried)", result.retried]] if result.retried else []
-    return {"counts": counts, "examples": examples, "kept": len(failures or [])}
+    return {"counts": counts, "examples": examples, "all": result.failed}
 
 
 def settings_rows(settings: dict[str, Any], above: str = "") -> list[list[str]]:
@@ -205,11 +239,36 @@ def again(result: Result, command: str | None) -> dict[str, str]:
     if command is not None:
         return {"kind": "command", "text": command}
     settings = result.settings
-    if "algorithm" not in settings:
+    if "algorithm" not in settings or settings.get("call") not in CALLS:  # by hand, or a loop of the user's own
         return {"kind": "none", "text": ""}
     given = {"bounds": settings.get("bounds"), "dim": settings.get("dim"), "call": settings.get("call")}
     given |= {"evaluations": settings.get("evaluations", result.evaluations)}
     given |= {"batch_size": settings.get("batch_size"), "seed": settings.get("seed")}
-    given |= {"algorithm": settings["algorithm"].get("name")}
+    given |= {"samples": samples if (samples := settings.get("samples", 1)) > 1 else None}
     listed = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
+    listed += f"    algorithm={_call(settings['algorithm'])},\n"
     return {"kind": "python", "text": f"result = te.solve(\n    fitness,\n    tasks,\n{listed})"}
+
+
+def _call(value: Any) -> str:
+    """What makes settings again that were kept as plain values: a name, if they are the usual ones.
+
+    Example:
+        >>> from taskelites.search.record import about_settings
+        >>> from taskelites.algorithms import MultiTaskMapElites
+        >>> _call(about_settings(MultiTaskMapElites())), _call(about_settings(MultiTaskMapElites(tournament=50)))
+        ("'mt-map-elites'", 'te.MultiTaskMapElites(tournament=50)')
+    """
+    if not isinstance(value, dict) or "type" not in value:
+        return repr(value)
+    given = {name: each for name, each in value.items() if name not in ("type", "name")}
+    ours = ALGORITHMS.get(str(value.get("name")))
+    if ours is not None and ours.__name__ == value["type"]:
+        usual = about_settings(ours())
+        given = {name: each for name, each in given.items() if each != usual.get(name)}
+        if not given:
+            return repr(value["name"])
+    known = value["type"] in _OUR_TYPES
+    return (
+        f"{'te.' if known else ''}{value['type']}({', '.join(f'{name}={_call(each)}' for name, each in given.items())})"
+    )

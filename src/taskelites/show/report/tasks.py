@@ -4,18 +4,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from taskelites.result import Result
 from taskelites.show.plane import cells, frame, half_a_cell, place
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.page import as_json
+from taskelites.tasks import Tasks
 
 # A page holds at most so many tasks, and of more a random sample.
 MOST_TASKS = 100_000
 # Beyond it cells are smaller than a few points of the screen, and points do.
 _MOST_CELLS = 20_000
 _NEIGHBOURS = 6
+# So many tasks at most are asked for their distances anew, where those are a function of the user's.
+_MOST_ASKED = 300
+# Of the page, which holds the first descriptors only where all of them would take more.
+_DESCRIPTORS_SHARE = 0.4
 _LABEL_LENGTH = 200
 _LABELS_LENGTH = 2_000_000
 # Letters of the page's script and style, with some to spare.
@@ -70,17 +74,33 @@ class Room:
 def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
     """What the page is told of the tasks."""
     tasks = result.tasks
-    about: dict[str, Any] = {"number": len(shown), "all": len(result), "names": list(tasks.names)}
+    about: dict[str, Any] = {"number": len(shown), "all": len(result), "names": []}
     if len(shown) < len(result):
         about["ids"] = blob.add(shown, "u4")
     if tasks.objects is not None:
         about["labels"] = _labels([str(tasks.objects[i]) for i in shown])
     if tasks.descriptors is not None:
-        about["descriptors"] = blob.add(tasks.descriptors[shown], "f8" if len(shown) <= 20_000 else "f4")
+        about |= _put_descriptors(tasks, shown, blob)
+    about["distance"] = tasks.distance is not None  # another one than that of the descriptors
     nearest = _neighbours(result, shown)
     if nearest is not None:
         about["neighbours"] = blob.add(nearest, "i4")
     return about
+
+
+def _put_descriptors(tasks: Tasks, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
+    """The descriptors, as many and as exact as a part of the page can hold, and what distances divide them by."""
+    assert tasks.descriptors is not None
+    room = round(_DESCRIPTORS_SHARE * Room(len(shown)).total * 3 / 4)
+    kind = "f8" if len(shown) * tasks.dim * 8 <= room / 4 else "f4"
+    kept = min(tasks.dim, max(2, room // (len(shown) * int(kind[1]))))
+    spread = np.ptp(tasks.descriptors, axis=0) if tasks.scale else np.ones(tasks.dim)
+    return {
+        "names": list(tasks.names[:kept]),
+        "dim": tasks.dim,
+        "widths": np.where(spread > 0, spread, 1.0)[:kept].tolist(),
+        "descriptors": blob.add(tasks.descriptors[shown, :kept], kind),
+    }
 
 
 def _labels(texts: list[str]) -> list[str]:
@@ -96,23 +116,20 @@ def _labels(texts: list[str]) -> list[str]:
 
 
 def _neighbours(result: Result, shown: np.ndarray) -> np.ndarray | None:
-    """For each task that is shown, the nearest others that are; -1 where there are no more."""
+    """For each task the nearest others, -1 where there are no more; None where the page can tell from descriptors."""
     tasks = result.tasks
-    if tasks.distance is not None and tasks.fits_table and len(shown) == len(result):
-        order = np.array([row[row != i] for i, row in enumerate(tasks.neighbours.astype(np.int64))])
-    elif tasks.descriptors is not None:
-        wanted = min(_NEIGHBOURS + 1, len(shown))
-        # Task after task, of those at the same place (more than that many, perhaps) the ones that were found.
-        tree = KDTree(tasks.positions[shown])
-        found = np.asarray(tree.query(tasks.positions[shown], k=np.arange(1, wanted + 1), workers=-1)[1])
-        own = found == np.arange(len(shown))[:, None]
-        own[~own.any(axis=1), -1] = True
-        order = found[~own].reshape(len(shown), wanted - 1)
+    if tasks.distance is None or len(shown) < len(result):
+        return None
+    if isinstance(tasks.distance, np.ndarray) and "neighbours" not in vars(tasks):
+        order = np.stack([np.argsort(row, kind="stable")[: _NEIGHBOURS + 1] for row in tasks.distance])
+    elif "neighbours" in vars(tasks) or len(tasks) <= _MOST_ASKED:  # a function is called for every pair
+        order = tasks.neighbours[:, : _NEIGHBOURS + 1].astype(np.int64)
     else:
         return None
-    order = order[:, :_NEIGHBOURS]
-    missing = _NEIGHBOURS - order.shape[1]
-    return np.pad(order, ((0, 0), (0, missing)), constant_values=-1)
+    own = order == np.arange(len(order))[:, None]
+    own[~own.any(axis=1), -1] = True
+    order = order[~own].reshape(len(order), -1)
+    return np.pad(order, ((0, 0), (0, _NEIGHBOURS - order.shape[1])), constant_values=-1)
 
 
 def put_values(result: Result, shown: np.ndarray, blob: Blob) -> list[dict[str, Any]]:
@@ -126,9 +143,10 @@ def put_values(result: Result, shown: np.ndarray, blob: Blob) -> list[dict[str, 
     if result.optimum is not None:
         gap = result.optimum - fitness
         found.append(value("gap", "gap to the optimum", gap, log=True, reverse=True))
-    corrected = getattr(result, "corrected", None)
-    if corrected is not None:
-        found.append(value("corrected", "corrected fitness", corrected))
+    if result.corrected is not None:
+        found.append(
+            value("corrected", "corrected fitness", np.where(np.isfinite(result.corrected), result.corrected, np.nan))
+        )
         found.append(value("deviation", "deviation of the samples", result.deviation))
     found.append(value("evaluations", "evaluations on the task", result.task_evaluations, "u4", whole=True))
     improved = np.where(result.solved, result.last_improved, np.nan)
@@ -156,7 +174,8 @@ def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
     about: dict[str, Any] = {
         "kind": kind,
         "labels": list(labels),
-        "points": blob.add(points, "f4"),
+        # In shares of the map: 32 bits do not tell two times in seconds since 1970 apart.
+        "points": blob.add((points - low) / (high - low), "f4"),
         "low": low.tolist(),
         "high": high.tolist(),
     }

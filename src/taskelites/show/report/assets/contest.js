@@ -27,12 +27,13 @@ function contestPage() {
     toggle("logarithmic evaluations", xlog, (on) => { xlog = on; redraw(); }));
   parts.push(section("Progress", null, controls, el("div", { class: "pair" }, lines, finals)));
   const missing = about.missing.length ? ` Missing: ${about.missing.join(", ")}.` : "";
-  parts.push(section("Measures", `Median and quartiles over the runs.${missing}`,
-    table(about.table.heads, about.table.rows, { label: "measures" })));
+  parts.push(section("Measures", `Median and quartiles over the runs; ${about.tableNote}.${missing}`,
+    table(about.table[0], about.table.slice(1), { label: "measures" })));
   if (several) {
     parts.push(section("Tests",
-      "Mann-Whitney U on the final mean over all tasks, two-sided; Holm's correction for all pairs; A12: how likely a run of the first is better than one of the second.",
-      table(["first", "second", "p", "p (Holm)", "A12"], about.tests, { label: "tests" })));
+      "Mann-Whitney U on the final mean over all tasks, two-sided; Holm's correction for all pairs; A12: how likely a run of the first is better than one of the second. "
+      + about.testsNote,
+      table(about.tests[0], about.tests.slice(1), { label: "tests" })));
   }
   parts.push(contestMaps());
   return parts;

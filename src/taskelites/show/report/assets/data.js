@@ -91,7 +91,7 @@ function logTicks(low, high, wanted) {
 function tickText(value) {
   const size = Math.abs(value);
   if (size >= 1e5 || (size > 0 && size < 1e-3)) return value.toExponential().replace("e+", "e");
-  return String(Number(value.toPrecision(6)));
+  return Number(value.toPrecision(6)).toLocaleString("en-US", { maximumFractionDigits: 12 });
 }
 
 function extent(values) {
@@ -121,21 +121,25 @@ const palette = (() => {
 class Scale {
   constructor(values, { log = false, reverse = false } = {}) {
     this.reverse = reverse;
+    let below = false;
     let known = Float64Array.from(values).filter(Number.isFinite).sort();
     this.log = log && known.length > 0 && known[known.length - 1] > 0;
     if (this.log) {
       const positive = known.filter((value) => value > 0);
       // Nothing, or less by rounding, has no place on a logarithmic scale: it has the last colour.
       this.floor = Math.max(positive[0], positive[positive.length - 1] * 1e-9);
+      below = known[0] < this.floor;
+      if (below) this.floor /= 10; // so that they look better than the least that has one
       known = known.map((value) => Math.log10(Math.max(value, this.floor)));
     }
     this.known = known.length;
     this.low = known.length ? known[0] : 0;
     this.high = known.length ? known[known.length - 1] : 1;
-    this.cutLow = this.cutHigh = false;
+    this.cutLow = below;
+    this.cutHigh = false;
     const [first, last] = known.length ? [quantile(known, 0.01), quantile(known, 0.99)] : [0, 1];
     if (last > first && last - first < 0.2 * (this.high - this.low)) {
-      this.cutLow = first > this.low;
+      this.cutLow = below || first > this.low;
       this.cutHigh = last < this.high;
       [this.low, this.high] = [first, last];
     }

@@ -27,6 +27,12 @@ function roundedNote() {
   return `rounded to ${bits} to keep this page small${cut}; result.npz in the run folder has all digits`;
 }
 
+/** A bound that all dimensions share, as a number; else its name. */
+function boundText(side) {
+  const bounds = genomes[side];
+  return bounds.every((value) => value === bounds[0]) ? shown(bounds[0], 3) : side;
+}
+
 function genomeBars() {
   const host = el("div", { class: "chart", role: "img" });
   const readout = el("p", { class: "readout" });
@@ -55,8 +61,8 @@ function genomeBars() {
         height: height - margin.top - margin.bottom,
       }),
       svg("path", { d: path, class: "bars" }),
-      svg("text", { class: "tick", x: margin.left - 4, y: margin.top + 10, "text-anchor": "end" }, "upper"),
-      svg("text", { class: "tick", x: margin.left - 4, y: height - margin.bottom, "text-anchor": "end" }, "lower"));
+      svg("text", { class: "tick", x: margin.left - 4, y: margin.top + 10, "text-anchor": "end" }, boundText("upper")),
+      svg("text", { class: "tick", x: margin.left - 4, y: height - margin.bottom, "text-anchor": "end" }, boundText("lower")));
     const every = Math.max(1, Math.ceil(n / Math.max(1, (width - 40) / 26)));
     for (let k = 0; k < n; k += every) {
       picture.append(svg("text", {
@@ -66,7 +72,7 @@ function genomeBars() {
     host.replaceChildren(picture);
     host.onpointermove = (event) => {
       const k = Math.floor((event.clientX - host.getBoundingClientRect().left - margin.left) / step);
-      readout.textContent = k >= 0 && k < n ? `dimension ${k}: ${shown(genomes.at(current, k), 6)}` : "";
+      readout.textContent = k >= 0 && k < n ? `dimension ${k}: ${shown(genomes.at(current, k), 6)}, between ${shown(genomes.lower[k])} and ${shown(genomes.upper[k])}` : "";
     };
     host.onpointerleave = () => { readout.textContent = ""; };
   });
@@ -113,7 +119,7 @@ function parallelCoordinates() {
     context.globalAlpha = 1;
     const axis = { from: x.from, to: x.to, at: xAt, ticks: (wanted) => ticks(0, n - 1, wanted).filter(Number.isInteger) };
     if (n === 1) axis.ticks = () => [0];
-    const text = { y: (value) => ({ 0: "lower", 1: "upper" }[value] ?? "") };
+    const text = { y: (value) => (value === 0 ? boundText("lower") : value === 1 ? boundText("upper") : "") };
     canvasAxes(context, axis, y, ["dimension", "between the bounds"], height, text);
     base = { xAt, y, width, context: canvas.getContext("2d") };
   }

@@ -3,7 +3,8 @@
 const tasks = about.tasks;
 const taskIds = tasks.ids ? numbers(tasks.ids) : null;
 const descriptors = tasks.descriptors ? numbers(tasks.descriptors) : null;
-const neighbours = tasks.neighbours ? numbers(tasks.neighbours) : null;
+const neighbourTable = tasks.neighbours ? numbers(tasks.neighbours) : null;
+const NEIGHBOURS = 6;
 const LABELS_SHOWN = 6;
 
 function taskId(i) {
@@ -21,6 +22,29 @@ function taskName(i) {
   return tasks.labels ? `task ${taskId(i)} (${tasks.labels[i]})` : `task ${taskId(i)}`;
 }
 
+/** The nearest other tasks, by the distance that the search used, as far as the page knows it. */
+function neighboursOf(i) {
+  if (neighbourTable) {
+    return Array.from(neighbourTable.subarray(i * NEIGHBOURS, (i + 1) * NEIGHBOURS)).filter((other) => other >= 0);
+  }
+  const width = tasks.names.length;
+  if (!descriptors || tasks.distance || width < tasks.dim) return [];
+  const best = []; // pairs of a distance and a task, the nearest first
+  for (let j = 0; j < tasks.number; j++) {
+    if (j === i) continue;
+    let distance = 0;
+    for (let k = 0; k < width; k++) {
+      distance += ((descriptors[j * width + k] - descriptors[i * width + k]) / tasks.widths[k]) ** 2;
+    }
+    if (best.length === NEIGHBOURS && distance >= best[NEIGHBOURS - 1][0]) continue;
+    let place = best.length;
+    while (place > 0 && best[place - 1][0] > distance) place--;
+    best.splice(place, 0, [distance, j]);
+    if (best.length > NEIGHBOURS) best.pop();
+  }
+  return best.map(([, j]) => j);
+}
+
 /** Descriptors of a task, as pairs of name and text. */
 function describe(i) {
   const width = tasks.names.length;
@@ -29,7 +53,7 @@ function describe(i) {
 
 function columnPoints(first, second) {
   const width = tasks.names.length;
-  const points = new Float32Array(2 * tasks.number);
+  const points = new Float64Array(2 * tasks.number);
   for (let i = 0; i < tasks.number; i++) {
     points[2 * i] = descriptors[i * width + first];
     points[2 * i + 1] = descriptors[i * width + second];
@@ -37,25 +61,23 @@ function columnPoints(first, second) {
   return points;
 }
 
-/** Points in the unit square, with a margin around all of them unless the corners are given. */
-function unitPlane(points, labels, corners = null) {
+/** Points in the unit square, with a margin around all of them. */
+function unitPlane(points, labels) {
   const n = points.length / 2;
-  const low = corners ? corners.low : [];
-  const high = corners ? corners.high : [];
-  if (!corners) {
-    for (const axis of [0, 1]) {
-      let [least, most] = [Infinity, -Infinity];
-      for (let i = 0; i < n; i++) {
-        const value = points[2 * i + axis];
-        if (!Number.isFinite(value)) continue;
-        least = Math.min(least, value);
-        most = Math.max(most, value);
-      }
-      if (!(most >= least)) [least, most] = [0, 1];
-      const width = most > least ? most - least : 1;
-      low.push(least - 0.05 * width);
-      high.push(most + 0.05 * width);
+  const low = [];
+  const high = [];
+  for (const axis of [0, 1]) {
+    let [least, most] = [Infinity, -Infinity];
+    for (let i = 0; i < n; i++) {
+      const value = points[2 * i + axis];
+      if (!Number.isFinite(value)) continue;
+      least = Math.min(least, value);
+      most = Math.max(most, value);
     }
+    if (!(most >= least)) [least, most] = [0, 1];
+    const width = most > least ? most - least : 1;
+    low.push(least - 0.05 * width);
+    high.push(most + 0.05 * width);
   }
   const unit = new Float32Array(2 * n);
   for (let i = 0; i < 2 * n; i++) {
@@ -69,8 +91,7 @@ function unitPlane(points, labels, corners = null) {
 /** The plane that Python chose, and the cells, if tasks have them. */
 function firstPlane() {
   const { points, labels, low, high, kind, cells, cellStart } = about.plane;
-  const plane = unitPlane(numbers(points), labels, { low, high });
-  plane.kind = kind;
+  const plane = { unit: numbers(points), low, high, labels, kind };
   if (cells) {
     plane.cells = numbers(cells);
     plane.cellStart = numbers(cellStart);
@@ -86,6 +107,7 @@ class TaskMap {
     this.view = { x0: 0, x1: 1, y0: 0, y1: 1 };
     this.linked = [this];
     this.selected = -1;
+    this.near = [];
     this.hovered = -1;
     this.listeners = { choose: [], hover: [] };
     this.canvas = el("canvas", {
@@ -168,13 +190,7 @@ class TaskMap {
     context.fillRect(box.x, box.y, box.w, box.h);
     if (plane.cells) this.drawCells();
     else this.drawPoints();
-    if (neighbours && this.selected >= 0 && !this.small) {
-      const count = neighbours.length / tasks.number;
-      for (let k = 0; k < count; k++) {
-        const other = neighbours[this.selected * count + k];
-        if (other >= 0) this.outline(other, 1);
-      }
-    }
+    for (const other of this.near) this.outline(other, 1);
     if (this.hovered >= 0 && this.hovered !== this.selected) this.outline(this.hovered, 1.5);
     if (this.selected >= 0) this.outline(this.selected, 3);
     context.restore();
@@ -353,6 +369,7 @@ class TaskMap {
 
   select(i) {
     this.selected = i;
+    this.near = i >= 0 && !this.small ? neighboursOf(i) : [];
     if (i >= 0 && this.plane) this.reveal(i);
     this.request();
   }

@@ -18,13 +18,18 @@ function searchBox(choose) {
     type: "search", size: 9, placeholder: tasks.labels ? "number or text" : "number", "aria-label": "search for a task",
   });
   const answer = el("span", { class: "answer", role: "status" });
+  let before = "";
+  let turn = 0;
   const form = el("form", {
     class: "search",
     onsubmit: (event) => {
       event.preventDefault();
       const text = input.value.trim();
       if (!text) return;
-      const [place, said] = found(text);
+      // The same again goes on to the next that has it.
+      turn = text === before ? turn + 1 : 0;
+      before = text;
+      const [place, said] = found(text, turn);
       answer.textContent = said;
       if (place >= 0) choose(place);
     },
@@ -33,20 +38,23 @@ function searchBox(choose) {
 }
 
 /** The place of the task that a text means, and what to say of it. */
-function found(text) {
+function found(text, turn = 0) {
+  let none = "no task has this in its text";
   if (/^\d+$/.test(text)) {
     const id = Number(text);
     const place = taskAt(id);
     if (place >= 0) return [place, ""];
     const sample = id < tasks.all ? `task ${text} is not in the sample that this page shows` : null;
-    if (!tasks.labels) return [-1, sample || `there is no task ${text}: they are 0 to ${tasks.all - 1}`];
+    none = sample || `there is no task ${text}: they are 0 to ${tasks.all - 1}`;
+    if (!tasks.labels) return [-1, none];
   }
   if (tasks.labels) {
     const wanted = text.toLowerCase();
     const matches = [];
     tasks.labels.forEach((label, i) => { if (label.toLowerCase().includes(wanted)) matches.push(i); });
-    if (matches.length) return [matches[0], matches.length > 1 ? `the first of ${whole(matches.length)}` : ""];
-    return [-1, "no task has this in its number or text"];
+    if (!matches.length) return [-1, none];
+    const k = turn % matches.length;
+    return [matches[k], matches.length > 1 ? `${whole(k + 1)} of ${whole(matches.length)} with this text` : ""];
   }
   return [-1, `a task's number is meant: 0 to ${tasks.all - 1}`];
 }
@@ -65,7 +73,7 @@ function keysNote() {
 
 /** The plane of a single descriptor, whose height is the value. */
 function linePlane(plane, values, scale, label) {
-  const points = new Float32Array(2 * tasks.number);
+  const points = new Float64Array(2 * tasks.number);
   for (let i = 0; i < tasks.number; i++) {
     points[2 * i] = plane.low[0] + plane.unit[2 * i] * (plane.high[0] - plane.low[0]);
     points[2 * i + 1] = Number.isFinite(values[i]) ? scale.placed(values[i]) : NaN;
@@ -124,7 +132,7 @@ function mapSection(listeners) {
   map.on("choose", choose);
   const quick = el("span", { class: "row", role: "group", "aria-label": "choose a task" },
     ...["best", "median", "worst", "random"].map((word) =>
-      el("button", { type: "button", onclick: () => choose(ranked(values[0].array, word)) }, word)));
+      el("button", { type: "button", onclick: () => choose(ranked(ranking(values), word)) }, word)));
   const controls = el("div", { class: "row controls" },
     choice("colour", values.map((one) => [one.key, one.label]), (key) => {
       value = values.find((one) => one.key === key);
@@ -134,12 +142,12 @@ function mapSection(listeners) {
     searchBox(choose), quick, zoomButtons(map));
   const part = section("Map", mapNote(first), controls,
     el("div", { class: "map-and-task" }, el("div", { class: "map-side" }, bar, map.element, keysNote()), panel.element));
-  return { part, start: () => { paint(); choose(startTask(values[0].array)); }, values };
+  return { part, start: () => { paint(); choose(startTask(ranking(values))); }, values };
 }
 
 function mixedPlane(first, axes) {
   const width = tasks.names.length;
-  const points = new Float32Array(2 * tasks.number);
+  const points = new Float64Array(2 * tasks.number);
   for (let i = 0; i < tasks.number; i++) {
     for (const k of [0, 1]) {
       points[2 * i + k] = axes[k] >= 0
@@ -155,7 +163,7 @@ function mapNote(plane) {
     ? `A random sample of ${whole(tasks.number)} of ${whole(tasks.all)} tasks; the curves and the numbers above are of all. ` : "";
   const kinds = {
     descriptors: "Each task stands at its two descriptors.",
-    components: `Tasks have ${tasks.names.length} descriptors: they stand at the first two principal components, or at two that you choose.`,
+    components: `Tasks have ${tasks.dim} descriptors${tasks.names.length < tasks.dim ? `, of which the first ${tasks.names.length} are here` : ""}: they stand at the first two principal components, or at two that you choose.`,
     line: "Each task stands at its descriptor, its height is the value.",
     order: "These tasks have no descriptors, so they stand in the order of their numbers.",
   };
@@ -242,17 +250,17 @@ function distributionSection(values) {
 
 function failureSection() {
   if (!about.failures) return null;
-  const { counts, examples, kept } = about.failures;
+  const { counts, examples, all } = about.failures;
   return section("Failures", "Evaluations that gave no usable number; they were counted and not stored.",
     table(["kind", "evaluations"], counts.map(([kind, number]) => [kind, whole(number)]), { label: "counts of failures" }),
     examples.length ? el("details", {},
-      el("summary", {}, `the first ${examples.length} of ${whole(kept)} that were kept`),
+      el("summary", {}, `${examples.length} of ${whole(all)}`),
       table(["id", "evaluation", "task", "kind", "message"], examples, { label: "failures", kind: "wide" })) : null);
 }
 
 function settingsSection() {
   const { kind, text } = about.again;
-  const heads = { command: "The command that makes it again:", python: "It was begun in Python; with its own fitness and tasks:" };
+  const heads = { command: "The command that makes it again:", python: "It was begun in Python. With its fitness and tasks, and further arguments such as initial or target if it had any, this makes it again:" };
   return section("Settings", null,
     kind === "none" ? null : el("div", {}, el("p", { class: "note" }, heads[kind]),
       el("pre", { tabindex: 0 }, text), copyButton("copy", () => text)),
@@ -275,6 +283,7 @@ function header() {
   const short = (text) => (text.length > 120 ? `${text.slice(0, 120)}...` : text);
   return el("header", {}, el("div", { class: "row title-row" }, el("h1", {}, short(about.name)), themeButton()),
   el("p", { class: "note" }, short(about.algorithm)),
+  about.notice ? el("p", { class: "notice", role: "alert" }, about.notice) : null,
   el("dl", { class: "tiles" }, ...about.tiles.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
 }
 
@@ -301,7 +310,7 @@ function runPage(page) {
 
   function startOf(all) {
     const scale = new Scale(all[0].array, all[0]);
-    return { value: all[0], buckets: Int16Array.from(all[0].array, (value) => scale.bucket(value)), selected: startTask(all[0].array) };
+    return { value: all[0], buckets: Int16Array.from(all[0].array, (value) => scale.bucket(value)), selected: startTask(ranking(all)) };
   }
 }
 

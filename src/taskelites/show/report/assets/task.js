@@ -11,6 +11,7 @@ function taskPanel(values, choose) {
   const bars = genomes ? genomeBars() : null;
   const beside = el("div", { class: "beside" });
   const fitness = values[0].array;
+  const rank = ranking(values);
   let current = -1;
 
   function show(i) {
@@ -43,22 +44,22 @@ function taskPanel(values, choose) {
     if (about.undrawn.trouble) return `Not drawn: ${about.undrawn.trouble}`;
     const count = pictures ? pictures.shape.length : 0;
     return `Not drawn: this page has pictures of ${whole(count)} of ${whole(about.undrawn.solved)} tasks. `
-      + (about.undrawn.full ? "There is no room for more." : "`taskelites report RUN_FOLDER --draw all` draws all of them.");
+      + (about.undrawn.full ? "There is no room for more."
+        : `${about.again.kind === "command" ? "taskelites report RUN_FOLDER --draw all" : "te.show.report(..., drawing_time=math.inf)"} draws all.`);
   }
 
   function showBeside(i) {
-    const count = neighbours ? neighbours.length / tasks.number : 0;
-    const others = Array.from({ length: count }, (_, k) => neighbours[i * count + k]).filter((other) => other >= 0);
+    const others = neighboursOf(i);
     if (!others.length) beside.replaceChildren();
     else beside.replaceChildren(el("h4", {}, "Neighbours"), el("div", { class: "chips" }, ...others.map((other) =>
       el("button", { type: "button", onclick: () => choose(other), title: `fitness ${shown(fitness[other], 6)}` },
-        `${taskId(other)}: ${shown(fitness[other], 3)}`))));
+        `${taskId(other)}: ${shown(rank[other], 3)}`))));
   }
 
   function asPython() {
     const list = (numbersOf) => `[${numbersOf.join(", ")}]`;
     const lines = ["import numpy as np", "", `# ${oneLine(taskName(current))} of ${oneLine(about.name)}: fitness ${exact(fitness[current], false)}`];
-    if (descriptors) lines.push(`task = np.array(${list(rawDescriptors(current))})`);
+    if (descriptors) lines.push(`${tasks.labels ? "descriptors" : "task"} = np.array(${list(rawDescriptors(current))})`);
     lines.push(`solution = np.array(${list(solution(current))})`);
     return `${lines.join("\n")}\n`;
   }
@@ -68,6 +69,7 @@ function taskPanel(values, choose) {
     if (tasks.labels) found.label = tasks.labels[current];
     if (descriptors) found.descriptors = Object.fromEntries(tasks.names.map((name, k) => [name, Number(rawDescriptors(current)[k])]));
     found.fitness = fitness[current];
+    for (const { key, array } of values) if (["corrected", "deviation"].includes(key)) found[key] = array[current];
     found.solution = solution(current).map(Number);
     return `${JSON.stringify(found)}\n`;
   }
@@ -76,6 +78,11 @@ function taskPanel(values, choose) {
   const element = el("aside", { class: "task", "aria-labelledby": "task-heading" },
     heading, label, picture, note, bars ? bars.element : null, copies, facts, beside);
   return { element, show };
+}
+
+/** What tells better from worse: what was measured again, where it was. */
+function ranking(values) {
+  return (values.find((value) => value.key === "corrected") || values[0]).array;
 }
 
 function wholeOrNone(value) {
