@@ -27,7 +27,7 @@ function contestPage() {
     toggle("logarithmic evaluations", xlog, (on) => { xlog = on; redraw(); }));
   parts.push(section("Progress", null, controls, el("div", { class: "pair" }, lines, finals)));
   const missing = about.missing.length ? ` Missing: ${about.missing.join(", ")}.` : "";
-  parts.push(section("Measures", `Median and quartiles over the runs; ${about.tableNote}.${missing}`,
+  parts.push(section("Measures", `Median (interquartile range) of the runs; ${about.tableNote}.${missing}`,
     table(about.table[0], about.table.slice(1), { label: "measures" })));
   if (several) {
     parts.push(section("Tests",
