@@ -1,6 +1,8 @@
 """Elites measured again, a few for all tasks, copies on other tasks: hand-worked, and with everything going wrong."""
 
 import dataclasses
+import hashlib
+import json
 import math
 import os
 import signal
@@ -438,6 +440,27 @@ def test_a_file_of_something_else_is_never_overwritten(tmp_path):
         te.transfer(four(), looked_up, [0], path=tmp_path / "kept.txt")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         te.transfer(four(), looked_up, [0], path=tmp_path / "none" / "kept.npz")
+
+
+def test_a_file_knows_the_fitness_of_a_domain_without_options(tmp_path):
+    def on(fitness, **kwargs):
+        return te.Domain(name="line", fitness=fitness, tasks=four().tasks, bounds=(0, 9), dim=1, **kwargs)
+
+    def doubled(solution, task):
+        return 2 * looked_up(solution, task)
+
+    path = tmp_path / "kept.npz"
+    for analysis, some in ((te.transfer, "elites"), (te.cover, "candidates")):
+        analysis(four(), on(looked_up), **{some: [0]}, path=path)
+        for other in (on(doubled), on(lambda x, t: x[:, 0], call="batch")):
+            with pytest.raises(ValueError, match=r"is of other elites, tasks or another fitness"):
+                analysis(four(), other, **{some: [0]}, path=path)
+        analysis(four(), on(looked_up), **{some: [0]}, path=path)
+    # With options these alone tell, as in the files that there are already.
+    te.transfer(four(), on(looked_up, options={"legs": 6}), [0], path=tmp_path / "options.npz")
+    about = json.dumps({"options": {"legs": 6}, "tasks": four().tasks.digest}).encode()
+    digest = hashlib.sha256(b"|".join([about, four().solutions.tobytes(), np.array([0]).tobytes()])).hexdigest()
+    assert str(np.load(tmp_path / "options.npz")["identity"]) == digest
 
 
 def test_mistakes_are_named_before_any_work(small_arm):

@@ -293,7 +293,7 @@ def _identity(trial: Trial, elites: np.ndarray) -> str:
     """What values that are kept must be of."""
     tasks, samples = trial.tasks, trial.manner.samples
     about: dict[str, Any] = {"options": trial.options, "tasks": tasks.digest}
-    if trial.options is None:
+    if not trial.options:  # a domain may say nothing of how it was made
         about |= {"code": code_of(trial.fitness), "call": trial.call}
     if tasks.objects is not None:
         about["objects"] = text_of(tasks.objects)
