@@ -245,6 +245,15 @@ def test_a_task_that_no_one_serves_counts_as_the_worst():
     assert lowest.loss(1).tolist() == [2, 1, 0, 2]
 
 
+def test_values_below_the_worst_count_as_what_they_are():
+    gives = np.array([[-5.0, 4.0, 0.0], [3.0, 0.0, 0.0], [NAN, 0.0, -1.0]])
+    tried = te.Transfer(elites=np.arange(3), tasks=np.arange(3), own=np.diag(gives), fitness=gives)
+    found = make_cover(made(np.diag(gives), worst=np.zeros(3)), tried, 1)
+    assert found.floor.tolist() == [-5, 0, -1]
+    assert found.elites.tolist() == [1]  # 3 in all; elite 0 has -1, and would have 4 if -5 were 0
+    assert found.loss().tolist() == [-8, 0, -1]
+
+
 def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_believed():
     result = made([5.0, NAN, 6.0, 7.0])
     calls = []
@@ -410,10 +419,12 @@ def test_an_interruption_carries_what_was_found_and_a_file_goes_on(tmp_path, mon
     assert info.value.result.corrected.tolist() == [5, 4, 6, 7]
     assert np.isnan(info.value.result.deviation).sum() == 0
 
-    calls[:] = [1] * 7
-    with pytest.raises(te.Interrupted) as info:
-        te.cover(four(), interrupts)
-    assert info.value.result is None  # nobody was tried on all tasks yet
+    for analysis in (te.cover, te.transfer):
+        for before in (7, 6, 3):  # after 3 of the 4 own elites; after all of them; after one was tried on 3 tasks
+            calls[:] = [1] * before
+            with pytest.raises(te.Interrupted) as info:
+                analysis(four(), interrupts)
+            assert info.value.result is None  # nobody was tried on all tasks yet
 
 
 def test_a_file_of_something_else_is_never_overwritten(tmp_path):

@@ -181,7 +181,8 @@ def cover(
         workers: as for `te.solve`.
         executor: as for `te.solve`.
         on_error: as for `te.solve`. An elite that fails on a task does not serve it; a task that no chosen elite serves
-            counts as the result's `worst`, or else as the lowest value seen.
+            counts as the result's `worst` (as the lowest value seen on it, if that is below), or else as the lowest
+            value seen on any task.
         retries: as for `te.solve`.
         timeout: as for `te.solve`.
         setup: as for `te.solve`.
@@ -221,7 +222,7 @@ def cover(
         "cover",
         path=path,
         progress=progress,
-        found=lambda table: make_cover(result, table, most) if len(table.elites) else None,
+        found=lambda table: make_cover(result, table, most),
     )
 
 
@@ -257,7 +258,10 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
     floor = np.full(len(own), min(own.min(), np.nanmin(table.fitness, initial=np.inf)))
     if result.worst is not None:
         worst = np.asarray(result.worst, np.float64)[table.tasks]
-        floor = np.where(np.isfinite(worst), worst, floor)
+        # Where a value is below what the domain calls the worst, the value is right: greedy choice must not count it
+        # as more than `loss` does.
+        lowest = np.fmin(own, np.fmin.reduce(table.fitness, axis=0))
+        floor = np.where(np.isfinite(worst), np.fmin(worst, lowest), floor)
     order = _greedy(table.fitness, floor, k)
     return Cover(
         elites=table.elites[order],

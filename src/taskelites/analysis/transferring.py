@@ -164,7 +164,8 @@ def transfer(
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
         FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both carry the elites that were tried on all tasks as their `result`.
+        Interrupted: after Ctrl-C or SIGTERM. Both carry the elites that were tried on all tasks as their `result`; None
+            if there are none.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -232,7 +233,7 @@ def try_on_all(
 
     def table(values: np.ndarray) -> Any:
         whole = len(values) // number  # those that are not through yet say little
-        if whole == 0:
+        if whole < 2:  # the own elites alone
             return None
         values[~np.isfinite(values)] = np.nan  # in place, since there may be many millions
         kept = values[: whole * number].reshape(whole, number)
