@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -15,7 +16,8 @@ import pytest
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.export import one_table, write_table
+from taskelites.export import check_target, one_table, write_table
+from taskelites.tasks import Names
 
 
 def made(fitness, descriptors=None, **kwargs):
@@ -157,6 +159,48 @@ def test_an_export_replaces_an_earlier_one_only(run, kind, capsys):
     assert main(line) == 2
     assert "is there already and no earlier export, so it stays; name another file" in capsys.readouterr().err
     assert (run / f"x.{kind}").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_an_earlier_export_is_known_whatever_the_descriptors_are_called(tmp_path, kind, monkeypatch):
+    opened = []
+
+    class Watched(zipfile.ZipFile):
+        def __init__(self, *args, **kwargs):
+            opened.append(self)
+            super().__init__(*args, **kwargs)
+
+    result = made([0.1], [[1.0, 2.0, 3.0]], names=["a\nb", 'c,"d"\r', "e"])
+    path = tmp_path / f"x.{kind}"
+    write_table(path, one_table([({}, result)]), result.tasks.names)
+    monkeypatch.setattr(zipfile, "ZipFile", Watched)
+    assert check_target(path, kind)
+    assert len(opened) == (kind == "npz")
+    assert all(file.fp is None for file in opened)  # closed
+    for other in (b"", b'"' + b"x" * 200_000, b"PK\x05\x06" + bytes(18), b"task_id,fitness\n1,last_improved\n"):
+        path.write_bytes(other)
+        with pytest.raises(FileExistsError, match="no earlier export, so it stays"):
+            check_target(path, kind)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_descriptors_with_the_name_of_another_column_are_exported_beside_it(tmp_path, kind):
+    tasks = te.Tasks(descriptors=[[1.0, 2.0], [3.0, 4.0]], names=Names(["optimum", "replicate"]))
+    result = made([0.1, 0.2], tasks=tasks, optimum=np.array([8.0, 9.0]))
+    frame = one_table([({"replicate": i}, result) for i in range(2)])
+    path = tmp_path / f"x.{kind}"
+    write_table(path, frame, result.tasks.names)
+    if kind == "npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            assert arrays["descriptors"].tolist() == [[1, 2], [3, 4]] * 2
+            assert arrays["descriptor_names"].tolist() == ["optimum", "replicate"]
+            assert arrays["optimum"].tolist() == [8, 9, 8, 9]
+            assert arrays["replicate"].tolist() == [0, 0, 1, 1]
+            return
+    table = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
+    assert list(table.columns[:5]) == ["replicate", "task_id", "descriptor_optimum", "descriptor_replicate", "fitness"]
+    assert table["descriptor_replicate"].tolist() == [2, 4, 2, 4]
+    assert table["replicate"].tolist() == [0, 0, 1, 1]
 
 
 def test_the_result_itself_stays(run, capsys):

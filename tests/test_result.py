@@ -7,6 +7,7 @@ import pytest
 
 import taskelites as te
 from taskelites import storage
+from taskelites.tasks import column_names
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,40 @@ def test_the_dataframe_has_a_row_a_task(result):
     ]  # fmt: skip
     assert len(frame) == 225
     assert frame["fitness"].isna().sum() == (~result.solved).sum()
+
+
+def test_names_that_an_earlier_version_took_are_kept(result, tmp_path):
+    arrays, about = result._contents()
+    old = json.dumps(about | {"task_names": ["optimum", "solution_1"]})
+    np.savez(tmp_path / "old.npz", about=np.array(old), **arrays | {"optimum": np.full(225, 7.0)})
+    loaded = te.load(tmp_path / "old.npz")
+    assert loaded.tasks.names == ("optimum", "solution_1")
+    frame = loaded.to_dataframe()
+    assert list(frame.columns) == [
+        "task_id", "descriptor_optimum", "descriptor_solution_1", "fitness", "optimum", "evaluations", "last_improved",
+        "solution_0", "solution_1",
+    ]  # fmt: skip
+    assert frame["descriptor_optimum"].tolist() == result.tasks.descriptors[:, 0].tolist()
+    assert (frame["optimum"] == 7).all()
+    assert np.array_equal(frame["solution_1"], result.solutions[:, 1], equal_nan=True)
+    # Whatever is made of it goes on with these names.
+    assert te.load(loaded.save(tmp_path / "again.npz")).tasks.names == loaded.tasks.names
+    assert te.Tasks(descriptors=[[0.0, 1.0]], names=loaded.tasks.names).names == loaded.tasks.names
+    with pytest.raises(ValueError, match=r"names must differ from each other and from .* but 'optimum' does not"):
+        te.Tasks(descriptors=[[0.0, 1.0]], names=["optimum", "solution_1"])
+    twice = json.dumps(about | {"task_names": ["a", "a"]})
+    np.savez(tmp_path / "twice.npz", about=np.array(twice), **arrays)
+    with pytest.raises(ValueError, match=r"twice.npz' is damaged: names must differ"):
+        te.load(tmp_path / "twice.npz")
+
+
+def test_columns_that_would_clash_are_renamed_by_one_rule():
+    assert column_names(["load", "speed"]) == ("load", "speed")
+    assert column_names(["optimum", "descriptor_optimum", "algorithm"]) == (
+        "descriptor_descriptor_optimum",
+        "descriptor_optimum",
+        "descriptor_algorithm",
+    )
 
 
 def test_predict_copies_the_nearest_solved_task(result):

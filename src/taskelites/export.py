@@ -1,9 +1,11 @@
 """Results for other programs: tables in files, and an archive of pyribs."""
 
+import csv
 import re
 import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,6 +14,7 @@ import numpy as np
 from taskelites.errors import TaskWarning, one_of
 from taskelites.result import Result
 from taskelites.storage import write_whole
+from taskelites.tasks import column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,20 +95,20 @@ def check_target(path: Path, kind: str) -> bool:
 
 def _is_export(path: Path, kind: str) -> bool:
     """Whether a file is what `write_table` writes, by the names of its columns."""
+    names: list[str] = []
     if kind == "csv":
-        with path.open(encoding="utf-8", errors="replace") as file:
-            names = file.readline().strip().split(",")
+        # A name may have commas, quotes and ends of lines.
+        with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
+            names = next(csv.reader(file), [])
     elif kind == "npz":
-        names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
-        names = [name.removesuffix(".npy") for name in names]
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+            names = [name.removesuffix(".npy") for name in file.namelist()]
     else:
         import pyarrow
         import pyarrow.parquet
 
-        try:
+        with suppress(pyarrow.ArrowInvalid):
             names = pyarrow.parquet.read_schema(path).names
-        except pyarrow.ArrowInvalid:
-            names = []
     return {"task_id", "fitness", "last_improved"} <= set(names)
 
 
@@ -118,7 +121,7 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -
     Args:
         path: ending in `.csv`, `.parquet` or `.npz`.
         frame: from `one_table`.
-        descriptors: names of the columns that are descriptors.
+        descriptors: their names; `column_names` says which columns they are.
 
     Example:
         >>> import tempfile, numpy as np, taskelites as te
@@ -143,13 +146,14 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -
 
 def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.ndarray]:
     solutions = [name for name in frame.columns if _SOLUTION.fullmatch(name)]
-    single = [name for name in frame.columns if name not in {*descriptors, *solutions}]
+    columns = list(column_names(descriptors))
+    single = [name for name in frame.columns if name not in {*columns, *solutions}]
     arrays: dict[str, np.ndarray] = {name: frame[name].to_numpy() for name in single}
     # Text as NumPy has it: as objects it would be pickled.
     arrays = {name: column if column.dtype.kind in "biuf" else column.astype(str) for name, column in arrays.items()}
     arrays["solutions"] = frame[solutions].to_numpy()
     if descriptors:
-        arrays |= {"descriptors": frame[list(descriptors)].to_numpy(), "descriptor_names": np.array(descriptors)}
+        arrays |= {"descriptors": frame[columns].to_numpy(), "descriptor_names": np.array(descriptors)}
     return arrays
 
 

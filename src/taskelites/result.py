@@ -15,7 +15,7 @@ import numpy as np
 from taskelites import metrics
 from taskelites.prediction import Prediction, Predictor
 from taskelites.storage import write_whole
-from taskelites.tasks import Box, Tasks
+from taskelites.tasks import Box, Names, Tasks, column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,6 +238,7 @@ class Result:
 
         Columns: `task_id`, `task` (the text of an object), the descriptors by their names, `fitness`, `optimum` (where
         it is known), `evaluations`, `last_improved`, `solution_0`, ...; NaN in an unsolved task's fitness and solution.
+        A descriptor that has the name of another column (earlier versions took some) gets `descriptor_` before it.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -252,7 +253,7 @@ class Result:
         if self.tasks.objects is not None:
             columns["task"] = [str(task) for task in self.tasks.objects]
         if self.tasks.descriptors is not None:
-            columns |= dict(zip(self.tasks.names, self.tasks.descriptors.T, strict=True))
+            columns |= dict(zip(column_names(self.tasks.names), self.tasks.descriptors.T, strict=True))
         columns["fitness"] = self.fitness
         if self.optimum is not None:
             columns["optimum"] = self.optimum
@@ -527,7 +528,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         about["task_objects"],
         descriptors=contents.get("descriptors"),
         scale=about["task_scale"],
-        names=about["task_names"] or None,
+        names=Names(about["task_names"] or ()) or None,
     )
     if len(tasks) != number:
         raise ValueError("its arrays are of different lengths")

@@ -36,6 +36,37 @@ _FEW_TASKS = 200
 _RANGE_RATIO = 10.0
 
 
+class Names(tuple[str, ...]):
+    """Names of descriptors that some tasks have: accepted once, maybe by a version that refused fewer of them."""
+
+    __slots__ = ()
+
+
+def column_names(names: Iterable[str]) -> tuple[str, ...]:
+    """What the columns of descriptors are called in a table of results.
+
+    That is their names. One that such a table needs for another column (those that a new `te.Tasks` refuses, but a
+    result of an earlier version may have) gets `descriptor_` before it, and once more where that is the name of
+    another descriptor.
+
+    Example:
+        >>> column_names(["load", "optimum", "solution_3"])
+        ('load', 'descriptor_optimum', 'descriptor_solution_3')
+    """
+    own = list(names)
+    columns = []
+    for name in own:
+        column = name
+        while _is_taken(column) or (column != name and column in own):
+            column = f"descriptor_{column}"
+        columns.append(column)
+    return tuple(columns)
+
+
+def _is_taken(name: str) -> bool:
+    return name in _OTHER_COLUMNS or _SOLUTION.fullmatch(name) is not None
+
+
 class Tasks:
     """A finite family of tasks, and what is known of their distance.
 
@@ -46,7 +77,8 @@ class Tasks:
         distance: a matrix `(n, n)`, row `a` holding the distances from task `a`, or a function `d(a, b)` of two tasks.
         scale: "range" divides each descriptor by its range before distances are taken (the fitness still receives the
             raw ones); None takes them as they are.
-        names: of the descriptors, for tables and plots.
+        names: of the descriptors, for tables and plots. Those of other columns of a table are refused, unless they
+            are the `names` of tasks that were loaded: an earlier version may have taken them.
 
     Raises:
         ValueError, TypeError: for arguments that do not fit together.
@@ -107,22 +139,23 @@ class Tasks:
                 f"not {len(self.descriptors)}"
             )
 
-    def _checked_names(self, names: Sequence[str] | None) -> tuple[str, ...]:
+    def _checked_names(self, names: Sequence[str] | None) -> Names:
         if self.descriptors is None:
             if names is not None:
                 raise ValueError("names are those of the descriptors, but there are no descriptors")
-            return ()
+            return Names()
         width = self.descriptors.shape[1]
         if names is None:
-            return tuple(f"descriptor_{i}" for i in range(width))
+            return Names(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
             raise ValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
         own = [str(name) for name in names]
-        taken = [name for name in own if own.count(name) > 1 or name in _OTHER_COLUMNS or _SOLUTION.fullmatch(name)]
+        known = isinstance(names, Names)
+        taken = [name for name in own if own.count(name) > 1 or (_is_taken(name) and not known)]
         if taken:
             others = ", ".join([*_OTHER_COLUMNS, "solution_0, ..."])
             raise ValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
-        return tuple(own)
+        return Names(own)
 
     def _checked_distance(self, distance: Any) -> Any:
         if distance is None:
