@@ -9,6 +9,7 @@ import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -147,6 +148,19 @@ def test_copies_on_all_tasks_by_hand():
     assert "-4 in the median (quartiles -5 to -2.25)" in found.summary()
     assert "0 of 6 copies are better" in found.summary()
     assert repr(found) == "<Transfer: 2 elites on 4 tasks, median difference -4>"
+    assert table["ranked_by"].tolist() == [6.0, 5.0]
+
+
+def test_the_table_has_what_the_elites_are_ranked_by():
+    measured = four(corrected=np.array([4.5, 4.75, NAN, 1.0]), samples=2)
+    table = te.transfer(measured, looked_up, "top 4").table()
+    assert table["task"].tolist() == [1, 0, 3, 2]
+    assert np.array_equal(table["ranked_by"], [4.75, 4.5, 1.0, NAN], equal_nan=True)
+    assert table["fitness"].tolist() == [4.0, 5.0, 7.0, 6.0]
+    believed = made(np.diag(GIVES) + 0.5)  # with noise, what was believed ranks, not what comes now
+    assert te.transfer(believed, looked_up, "top 2").table()["ranked_by"].tolist() == [7.5, 6.5]
+    alone = te.Transfer(elites=np.array([0]), tasks=np.arange(2), own=np.ones(2), fitness=np.ones((1, 2)))
+    assert "ranked_by" not in alone.table()
 
 
 def test_unsolved_tasks_and_failures_are_left_out():
@@ -218,6 +232,11 @@ def test_fewer_than_k_where_more_do_not_help():
     found = te.cover(made([0.0, 1.0, 2.0]), same, k=3)
     assert found.elites.tolist() == [2]
     assert found.loss().tolist() == [-2, -1, 0]  # a copy is better than what was found
+    assert found.summary().splitlines()[-1] == "3 elites were asked for: no other candidate would help"
+    all_used = te.cover(four(), looked_up, k=1001)
+    assert len(all_used) == 4
+    assert all_used.summary().splitlines()[-1] == "1,001 elites were asked for: there are no more candidates"
+    assert te.cover(four(), looked_up, k=4).summary().splitlines()[-1] == "a task          5.5"
     with pytest.raises(ValueError, match="k must be a whole number of at least 1 and at most 1, not 2"):
         found.fitness(2)
 
@@ -343,9 +362,31 @@ def test_tasks_that_are_objects_and_a_setup():
 
 def test_the_text_of_objects_is_explained_when_everything_fails(tmp_path):
     saved = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}])).save(tmp_path / "r.npz")
-    with pytest.raises(te.FitnessError, match=r"all 2 evaluations failed; the first: fitness raised TypeError") as info:
-        te.reevaluate(te.load(saved), lambda x, task: task["at"], samples=1)
-    assert "dataclasses.replace(result, tasks=tasks)" in info.value.__notes__[-1]
+    loaded = te.load(saved)
+
+    def fitness(x, task):
+        return x[0] + task["at"]
+
+    remedy = r"the tasks are text, .* give a domain .* or dataclasses.replace\(result, tasks=te.Tasks\(objects\)\)"
+    for analysis in (te.reevaluate, te.cover, te.transfer):
+        with pytest.raises(
+            te.FitnessError, match=rf"^all \d+ evaluations failed; .* TypeError: string .*; {remedy}"
+        ) as info:
+            analysis(loaded, fitness)
+        assert "Traceback" in info.value.__notes__[0]
+        with pytest.raises(te.FitnessError, match=rf"^fitness raised TypeError.*; {remedy}"):
+            analysis(loaded, fitness, on_error="raise")
+    objects = dataclasses.replace(loaded, tasks=te.Tasks([{"at": 0}, {"at": 3}]))
+    assert te.transfer(objects, fitness, "all").fitness.tolist() == [[0, 3], [1, 4]]
+
+    def breaks(x, task):
+        if task == "b":
+            raise OSError("no licence")
+        return 1.0
+
+    with pytest.raises(te.FitnessError, match="no licence") as info:
+        te.transfer(made([1.0, 1.0], tasks=te.Tasks(["a", "b"])), breaks, on_error="raise")
+    assert str(info.value).endswith("[task 1, solution [1.0]]")  # one worked, so texts are no trouble
 
 
 def children():
@@ -547,6 +588,7 @@ def test_the_boxes_are_of_the_differences():
     pooled = np.array([-5, -1, -2, -3, -5, -7, -1, -6, -5])
     assert [line.get_ydata()[0] for line in wide] == [-2.0, -5.0, np.median(pooled[:6]), np.median(pooled)]
     assert found.plot(ax=axes) is axes
+    assert show.transfer(found, axes) is axes
     assert [tick.get_text() for tick in show.transfer(te.transfer(four(), looked_up, [1])).get_xticklabels()] == ["1"]
     with pytest.raises(TypeError, match=r"transfer must be what te.transfer gives, not Result"):
         show.transfer(four())
@@ -560,5 +602,27 @@ def test_the_curve_is_the_loss():
     assert mean.get_ydata().tolist() == [2.0, 0.75, 0.25, 0.0]
     assert most.get_ydata() == pytest.approx([np.quantile(found.loss(k), 0.95) for k in (1, 2, 3, 4)])
     assert "4 tasks, elites chosen from 4" in axes.get_title()
+    assert show.cover(found, axes) is axes
     with pytest.raises(TypeError, match=r"cover must be what te.cover gives, not Result"):
         show.cover(four())
+
+
+def cells(html):
+    """What stands in the cells of a table."""
+    return [[cell.text or "" for cell in row] for row in ElementTree.fromstring(html).iter("tr")]
+
+
+def test_a_notebook_shows_the_summaries():
+    found = te.cover(four(), looked_up, k=9, candidates=[2, 0])
+    assert cells(found._repr_html_()) == [
+        ["elites", "mean", "mean loss", "95 % within", "worst loss", "unserved"],
+        ["1", "3.5", "2", "4.55", "5", "0"],  # losses 5, 1, 0, 2
+        ["2", "4.75", "0.75", "1.85", "2", "0"],  # losses 0, 1, 0, 2
+        ["a task", "5.5", "", "", "", ""],
+    ]
+    text = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
+    assert text.startswith("Cover: 4 tasks, elites chosen from 2")
+    assert text.endswith("9 elites were asked for: there are no more candidates")
+    copies = te.transfer(four(), looked_up, elites=[2, 0])
+    assert cells(copies._repr_html_())[0] == ["transfer", "2 elites on 4 tasks"]
+    assert len(cells(copies._repr_html_())) == 3

@@ -17,6 +17,18 @@ _TOP = re.compile(r"\s*top\s+([0-9.]+)\s*(%?)\s*", re.IGNORECASE)
 _MOST_CLUSTERED = 10_000
 
 
+def ranking(result: Result) -> np.ndarray:
+    """What says which elites are the best, `(n,)`: what was measured again, where it was, or else the fitness.
+
+    Example:
+        >>> import taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=200), evaluations=300)
+        >>> ranking(result) is result.fitness
+        True
+    """
+    return result.fitness if result.corrected is None else result.corrected
+
+
 def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
     """The tasks with the best elites, the best one first: a share of all tasks, and at least so many.
 
@@ -29,7 +41,7 @@ def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
         >>> len(best_elites(result, 0.05))
         15
     """
-    fitness = result.fitness if result.corrected is None else result.corrected
+    fitness = ranking(result)
     # An elite that gave no number when it was measured again comes after all that did.
     rank = np.where(np.isfinite(fitness), -fitness, np.inf)
     solved = np.flatnonzero(result.solved)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.analysis.choice import chosen_elites, spread_elites
+from taskelites.analysis.choice import chosen_elites, ranking, spread_elites
 from taskelites.analysis.rows import make_trial
 from taskelites.analysis.transferring import Transfer, try_on_all
 from taskelites.errors import whole_number
@@ -33,6 +33,7 @@ class Cover:
         floor: `(m,)`, what a task counts as that none of them serves.
         number: how many tasks the result has, solved or not.
         candidates: how many elites they were chosen from.
+        asked: how many were asked for, if that is known; there are fewer where more do not help.
     """
 
     elites: np.ndarray
@@ -43,6 +44,7 @@ class Cover:
     floor: np.ndarray
     number: int
     candidates: int
+    asked: int | None = None
 
     def __len__(self) -> int:
         return len(self.elites)
@@ -117,17 +119,38 @@ class Cover:
                  1         1.25         0.25        0.475          0.5         0
             a task          1.5
         """
+        head, *lines = self._cells()
+        rows = ["{:<6} {:>12} {:>12} {:>12} {:>12}  {}".format(*head)]
+        rows += ["{:>6} {:>12} {:>12} {:>12} {:>12} {:>9}".format(*cells).rstrip() for cells in lines]
+        return "\n".join([self._heading(), *rows, *self._fewer()])
+
+    def _heading(self) -> str:
         missing = self.number - len(self.tasks)
         more = f" ({missing:,} more are unsolved)" if missing else ""
-        lines = [f"{len(self.tasks):,} tasks{more}, elites chosen from {self.candidates:,}"]
-        titles = ("mean", "mean loss", "95 % within", "worst loss")
-        lines.append(f"elites {' '.join(f'{title:>12}' for title in titles)}  unserved")
+        return f"{len(self.tasks):,} tasks{more}, elites chosen from {self.candidates:,}"
+
+    def _cells(self) -> list[list[str]]:
+        """The lines of the summary, cell by cell."""
+        lines = [["elites", "mean", "mean loss", "95 % within", "worst loss", "unserved"]]
         for row in self.table().itertuples():
-            numbers = (row.mean, row.loss, row.loss_95, row.loss_worst)
-            shown = " ".join(f"{float(value):>12.6g}" for value in numbers)  # type: ignore[arg-type]
-            lines.append(f"{row.k:>6} {shown} {row.unserved:>9,}")
-        lines.append(f"a task {self.own.mean():>12.6g}")
-        return "\n".join(lines)
+            numbers: Any = (row.mean, row.loss, row.loss_95, row.loss_worst)
+            lines.append([f"{row.k}", *(f"{float(value):.6g}" for value in numbers), f"{row.unserved:,}"])
+        return [*lines, ["a task", f"{self.own.mean():.6g}", "", "", "", ""]]
+
+    def _fewer(self) -> list[str]:
+        """Why there are fewer than were asked for, if so."""
+        if self.asked is None or self.asked <= len(self):
+            return []
+        why = "there are no more candidates" if len(self) == self.candidates else "no other candidate would help"
+        return [f"{self.asked:,} elites were asked for: {why}"]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary."""
+        from taskelites.show.notebook import table_html
+
+        table = table_html(self._cells(), heading=True)
+        fewer = "".join(f"<div>{line}</div>" for line in self._fewer())
+        return f"<div><div><strong>Cover</strong>: {self._heading()}</div>{table}{fewer}</div>"
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """The loss over the number of elites (`taskelites.show.cover`). Returns the axes."""
@@ -252,7 +275,7 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
         >>> make_cover(result, tried, 1).elites.tolist()
         [1]
     """
-    believed = result.fitness if result.corrected is None else result.corrected
+    believed = ranking(result)
     believed = np.where(np.isfinite(believed), believed, result.fitness)[table.tasks].astype(np.float64)
     own = np.where(np.isnan(table.own), believed, table.own)
     floor = np.full(len(own), min(own.min(), np.nanmin(table.fitness, initial=np.inf)))
@@ -272,6 +295,7 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
         floor=floor,
         number=len(result),
         candidates=len(table.elites),
+        asked=k,
     )
 
 

@@ -225,7 +225,7 @@ class Rows:
         self.values[self.done : self.done + usable] = part.fitness
         self.done += usable
         if error is not None:
-            raise error
+            raise self._explained(error)
         self._check()
 
     def _outcomes(self, halt: Callable[[], bool]) -> Generator[tuple[Outcomes, np.ndarray, Any, np.ndarray]]:
@@ -257,15 +257,22 @@ class Rows:
 
     def _check(self, *, ended: bool = False) -> None:
         problem = self.failures.verdict(ended=ended)
-        if problem is None:
-            return
+        if problem is not None:
+            raise self._explained(problem)
+
+    def _explained(self, problem: FitnessError) -> FitnessError:
+        """The same; where nothing worked, and the tasks may be the text of objects, with that and its remedy."""
         objects = self.trial.tasks.objects
-        if objects is not None and all(isinstance(task, str) for task in objects):
-            problem.add_note(
-                "the tasks are text; those of a result that was loaded are, where they had been objects: "
-                "dataclasses.replace(result, tasks=tasks), or a domain, brings the objects back"
-            )
-        raise problem
+        if self.failures.succeeded or objects is None or not all(isinstance(task, str) for task in objects):
+            return problem
+        told = FitnessError(
+            f"{problem}; the tasks are text, and a result that was loaded has nothing else of tasks that were objects: "
+            "give a domain that has the objects as fitness, or dataclasses.replace(result, tasks=te.Tasks(objects)) as "
+            "result"
+        )
+        for note in getattr(problem, "__notes__", ()):  # where it was raised
+            told.add_note(note)
+        return told
 
     def _calls(self) -> str:
         samples = self.trial.manner.samples

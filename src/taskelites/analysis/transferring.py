@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from taskelites.analysis.choice import chosen_elites
+from taskelites.analysis.choice import chosen_elites, ranking
 from taskelites.analysis.rows import Rows, Trial, make_trial
 from taskelites.errors import FitnessWarning
 from taskelites.evaluation import Manner
@@ -33,12 +33,15 @@ class Transfer:
         tasks: `(m,)`, those that they were tried on.
         own: `(m,)`, what each task's own elite gives, evaluated again; NaN where that failed.
         fitness: `(k, m)`; NaN where the evaluation failed or was infeasible.
+        ranked_by: `(k,)`, what the result says of them, by which the best are chosen: its `corrected`, if it was
+            measured again (`te.reevaluate`), or else its `fitness`. None if nobody told.
     """
 
     elites: np.ndarray
     tasks: np.ndarray
     own: np.ndarray
     fitness: np.ndarray
+    ranked_by: np.ndarray | None = None
 
     def differences(self, first: int | None = None) -> np.ndarray:
         """Fitness of the first so many elites minus that of each task's own elite, `(first, m)`.
@@ -58,10 +61,11 @@ class Transfer:
         return f"<Transfer: {len(self.elites)} elites on {len(self.tasks):,} tasks, {_middle(self.differences())}>"
 
     def table(self) -> "pd.DataFrame":
-        """One row an elite: `rank`, `task`, `fitness` (on its own task), and what its differences are.
+        """One row an elite: `rank`, `task`, `fitness` (on its own task, evaluated again), and what its differences are.
 
-        Columns: `tried_on` (other tasks, without failures), quartiles and mean of the difference to their own elites,
-        `better_than_own` (on how many the copy is better).
+        Columns: `ranked_by` (what the result says of it: `corrected` after `te.reevaluate`, or else `fitness`; "top"
+        elites are in its order), `tried_on` (other tasks, without failures), quartiles and mean of the difference to
+        their own elites, `better_than_own` (on how many the copy is better).
         """
         import pandas as pd
 
@@ -76,6 +80,7 @@ class Transfer:
             "rank": np.arange(1, len(differences) + 1),
             "task": self.elites,
             "fitness": own[self.elites],
+            **({} if self.ranked_by is None else {"ranked_by": self.ranked_by}),
             "tried_on": (~np.isnan(differences)).sum(axis=1),
             "difference_q1": low,
             "difference_median": middle,
@@ -102,6 +107,9 @@ class Transfer:
             better       0 of 1 copies are better than the task's own elite
             failed       1 of 6 evaluations
         """
+        return "\n".join(f"{name:<12} {value}" for name, value in self._summary_rows())
+
+    def _summary_rows(self) -> list[tuple[str, str]]:
         elites = f"{len(self.elites):,} elite{'s' if len(self.elites) != 1 else ''}"
         known = self.differences()
         known = known[~np.isnan(known)]
@@ -116,7 +124,13 @@ class Transfer:
             rows.append(("difference", "unknown: no elite gave a number on another task"))
         if self.failed:
             rows.append(("failed", f"{self.failed:,} of {self.fitness.size + self.own.size:,} evaluations"))
-        return "\n".join(f"{name:<12} {value}" for name, value in rows)
+        return rows
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary."""
+        from taskelites.show.notebook import table_html
+
+        return f"<div><div><strong>Transfer</strong></div>{table_html(self._summary_rows())}</div>"
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
         """The differences as boxes (`taskelites.show.transfer`). Returns the axes."""
@@ -237,7 +251,9 @@ def try_on_all(
             return None
         values[~np.isfinite(values)] = np.nan  # in place, since there may be many millions
         kept = values[: whole * number].reshape(whole, number)
-        return found(Transfer(elites=elites[: whole - 1], tasks=tasks, own=kept[0], fitness=kept[1:]))
+        some = elites[: whole - 1]
+        ranked_by = np.asarray(ranking(trial.result)[some], np.float64)
+        return found(Transfer(elites=some, tasks=tasks, own=kept[0], fitness=kept[1:], ranked_by=ranked_by))
 
     known = None if file is None else file.read()
     rows = Rows(trial, what, total, pairs, known)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from taskelites.analysis import Cover, Transfer
 
 
-def transfer(transfer: "Transfer", *, ax: Any = None, first: int = 10) -> Any:
+def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
     """Draw how elites do on other tasks, against each task's own elite, as boxes (figure 4B of the paper).
 
     One box for each of the first elites, then one for all of these together, and one for all that were tried. Boxes are
@@ -67,7 +67,7 @@ def difference_boxes(ax: Any, each: np.ndarray, pooled: Mapping[str, np.ndarray]
     ax.grid(axis="y", alpha=0.3)
 
 
-def cover(cover: "Cover", *, ax: Any = None) -> Any:
+def cover(cover: "Cover", ax: Any = None) -> Any:
     """Draw what is lost against one elite a task, over the number of elites that serve all tasks.
 
     The line is the mean over tasks, the band holds the middle half of them, and 95 % lose no more than the dashed line.
