@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -352,7 +353,7 @@ def test_an_inset_has_its_own_panel():
 
 def test_an_equal_aspect_is_kept():
     def show(solution, task, ax):
-        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", title="empty")
 
     _, (panel,) = panels_of(show)
     left, bottom, width, height = panel["box"]
@@ -373,6 +374,64 @@ def test_bars_that_look_the_same_are_one_mark():
     assert sorted(set(parts[1, 1::2])) == [4096, 6144]
 
 
+def test_names_stand_at_the_ticks_of_a_categorical_axis():
+    def show(solution, task, ax):
+        ax.bar(["chord", "span"], [1, 2])
+        ax.set(xlim=(-0.5, 1.5), ylim=(0, 4))
+
+    _, (panel,) = panels_of(show)
+    assert panel["xticks"] == [[0.25, "chord"], [0.75, "span"]]
+    assert "yticks" not in panel
+    _, (panel,) = panels_of(lambda solution, task, ax: ax.plot(["a", "b"], ["low", "high"]))
+    assert [text for _, text in panel["xticks"] + panel["yticks"]] == ["a", "b", "low", "high"]
+
+
+def test_ticks_that_were_chosen_are_kept():
+    def show(solution, task, ax):
+        ax.plot([0, 4], [0, 4])
+        ax.set(xticks=[], yticks=[1, 3], xlim=(0, 4), ylim=(0, 4))
+
+    _, (panel,) = panels_of(show)
+    assert (panel["xticks"], panel["yticks"]) == ([], [[0.25, "1"], [0.75, "3"]])
+
+
+def test_long_texts_get_room_beside_the_picture():
+    def show(solution, task, ax):
+        ax.barh(["a name of 24 characters"], [1])
+        ax.text(1, 0.5, "0123456789", transform=ax.transAxes, fontsize=10)
+        ax.text(9, 0.5, "far away, where nobody sees it", transform=ax.transAxes)
+
+    picture, _ = panels_of(show)
+    # Axes from 50.7 to 304.1 of 316.8 points, letters of 0.55 of their size: to the left 23 * 4.95 + 5 - 50.7 = 68.2,
+    # to the right 304.1 + 55 - 316.8 = 42.3; in steps of 24.
+    assert picture.shape["room"] == [72, 0, 48, 0]
+    assert "room" not in panels_of(lambda solution, task, ax: ax.plot([0, 1], label="a"))[0].shape
+
+
+def test_lines_far_outside_keep_their_direction():
+    def show(solution, task, ax):
+        ax.plot([0, 100], [0, 50])
+        ax.plot([0, 100], [1, 1], "o")
+        ax.fill([-100, 100, 100, -100], [-100, -100, 0.5, 0.5])
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+
+    picture, (panel,) = panels_of(show)
+    assert [mark["kind"] for mark in panel["marks"]] == ["area", "line", "line"]
+    parts, count, *numbers = picture.numbers
+    assert parts == 1
+    assert set(numbers[1 : 2 * count : 2]) == {-32700, 4096}
+    parts, count, *line = numbers[2 * count : 2 * count + 6]
+    assert (parts, count, line[:2]) == (1, 2, [0, 0])
+    assert line[3] / line[2] == pytest.approx(0.5, abs=1e-4)
+    assert numbers[2 * count + 6 :][-4:] == [1, 1, 0, 8192]
+
+
+def test_markers_of_scatter_plots_are_told_apart():
+    for marker in "os^xD":
+        _, (panel,) = panels_of(lambda solution, task, ax, marker=marker: ax.scatter([0], [0], marker=marker))
+        assert panel["marks"][0]["marker"] == marker
+
+
 OTHERS = {
     "image": lambda ax: ax.imshow(np.zeros((2, 2))),
     "arrows": lambda ax: ax.quiver([0, 1], [0, 1], [1, 1], [0, 1]),
@@ -387,6 +446,16 @@ OTHERS = {
     "twin": lambda ax: ax.twinx().plot([0, 1]),
     "title of the figure": lambda ax: ax.figure.suptitle("a"),
     "polar": lambda ax: ax.figure.add_axes((0, 0, 1, 1), projection="polar"),
+    "marker": lambda ax: ax.plot([0, 1], "<"),
+    "scattered marker": lambda ax: ax.scatter([0, 1], [0, 1], marker="<"),
+    "half-filled marker": lambda ax: ax.plot([0, 1], "o", fillstyle="left"),
+    "hatch": lambda ax: ax.bar([0, 1], [1, 2], hatch="/"),
+    "hatched band": lambda ax: ax.fill_between([0, 1], [0, 1], hatch="/"),
+    "dashed lines": lambda ax: ax.vlines([0, 1], 0, 1, linestyles="--"),
+    "own keys": lambda ax: (ax.plot([0, 1]), ax.legend(handles=[__import__("matplotlib").patches.Patch(label="a")])),
+    "labelled bars": lambda ax: (ax.bar([0, 1], [1, 2], label="a"), ax.legend()),
+    "dark ground": lambda ax: (ax.plot([0, 1], color="white"), ax.set_facecolor("black")),
+    "turned names": lambda ax: (ax.bar(["a", "b"], [1, 2]), ax.tick_params("x", rotation=45)),
     "many": lambda ax: [ax.plot([0, 1], [0, i]) for i in range(201)],
 }
 
@@ -399,18 +468,111 @@ def test_what_lines_and_letters_cannot_show_is_kept_as_pixels(name):
     assert base64.b64decode(picture.texts[0]).startswith(b"\x89PNG")
 
 
-def test_a_draw_that_raises_is_given_up_after_three_and_told():
+def test_pixels_reach_as_far_as_what_is_drawn():
+    def beside(ax):
+        ax.plot([0, 1], label="the line")
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        ax.set_title(r"$\alpha$")
+
+    def twin(ax):
+        ax.twinx().set_ylabel("a second one")
+        ax.set_title("two")
+
+    def far(ax):
+        ax.text(1e6, 1e6, r"$\alpha$")
+
+    size = {}
+    for show in (OTHERS["image"], beside, twin, far):
+        picture, _ = panels_of(lambda solution, task, ax, show=show: show(ax))
+        pixels = base64.b64decode(picture.texts[0])
+        wide, tall = (int.from_bytes(pixels[start : start + 4], "big") for start in (16, 20))
+        assert picture.shape["size"] == pytest.approx([0.8 * wide, 0.8 * tall], abs=1)
+        size[show] = picture.shape["size"]
+    assert size[OTHERS["image"]] == [316.8, 288]
+    assert size[beside][0] > 330
+    assert size[twin][0] > 330
+    assert size[far] == [316.8, 288]
+
+
+def test_a_draw_that_only_raises_is_given_up_after_twenty_and_told():
     tried = []
 
     def show(solution, task, ax):
         tried.append(task)
         raise KeyError("lost")
 
-    pictures = Pictures(np.arange(100, 110))
-    pictures.draw(show, [(i, np.zeros(1), i) for i in range(10)], seconds=60, most_bytes=10**6)
-    assert tried == [0, 1, 2]
-    assert pictures.trouble == "draw raised KeyError on task 100: 'lost'"
+    pictures = Pictures(np.arange(100, 130))
+    pictures.draw(show, [(i, np.zeros(1), i) for i in range(30)], seconds=60, most_bytes=10**6)
+    assert tried == list(range(20))
+    assert pictures.trouble == (
+        "draw raised KeyError on task 100: 'lost' (20 tasks were tried, and none could be drawn)"
+    )
+    assert pictures.failed == dict.fromkeys(range(20), "draw raised KeyError: 'lost'")
     assert pictures.put(Blob()) is None
+
+
+def test_a_draw_that_raises_now_and_then_draws_the_others():
+    def show(solution, task, ax):
+        if task % 8:
+            sys.exit("x" * 1000)
+        ax.plot([0, 1], [0, 1])
+
+    pictures = Pictures(np.arange(100, 140))
+    # Eight fail before the first picture, and later seven times seven between two of them.
+    rows = [(i, np.zeros(1), i) for i in [*range(1, 8), *range(9, 40), 0, 8]]
+    pictures.draw(show, rows, seconds=60, most_bytes=10**6)
+    assert pictures.drawn == 5
+    assert set(pictures.failed) == {i for i in range(40) if i % 8}
+    assert pictures.failed[1] == "draw raised SystemExit: " + "x" * 176
+    assert pictures.trouble.endswith("x (35 of the 40 tasks tried could not be drawn)")
+
+
+def test_reasons_are_kept_as_far_as_there_is_room():
+    def show(solution, task, ax):
+        if task:
+            raise ValueError("x" * 300)
+        ax.plot([0, 1], [0, 1])
+
+    pictures = Pictures(np.arange(100))
+    pictures.draw(show, [(i, np.zeros(1), i) for i in range(100)], seconds=60, most_bytes=5_000)
+    assert pictures.full
+    assert 15 < len(pictures.failed) < 25
+
+
+def test_a_draw_that_leaves_its_axes_empty_is_told_and_its_figures_are_closed():
+    import matplotlib.pyplot as plt
+
+    kept = plt.figure()
+
+    def show(solution, task, ax):
+        _, own = plt.subplots()
+        own.plot([0, 1], [0, 1])
+
+    pictures = Pictures(np.arange(2))
+    pictures.draw(show, [(0, np.zeros(1), None)], seconds=60, most_bytes=10**6)
+    assert plt.get_fignums() == [kept.number]
+    plt.close(kept)
+    assert pictures.drawn == 0
+    assert pictures.trouble == "draw put nothing on ax, the axes it is given (task 0)"
+
+
+def test_what_matplotlib_cannot_show_is_not_blamed_on_draw():
+    pictures = Pictures(np.arange(1))
+    show = lambda solution, task, ax: ax.set_title(r"$\nosuchthing$")  # noqa: E731
+    pictures.draw(show, [(0, np.zeros(1), None)], seconds=60, most_bytes=10**6)
+    assert pictures.trouble.startswith("matplotlib could not show what draw put on ax (task 0): ValueError")
+
+
+def test_what_cannot_be_read_back_is_kept_as_pixels():
+    from matplotlib.lines import Line2D
+
+    class Strange(Line2D):
+        def get_drawstyle(self):
+            raise RuntimeError("unreadable")
+
+    picture, panels = panels_of(lambda solution, task, ax: ax.add_line(Strange([0, 1], [0, 1])))
+    assert panels is None
+    assert picture.shape["pixels"]
 
 
 def test_drawing_stops_when_time_or_room_is_up():
@@ -437,7 +599,81 @@ def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
     domain = te.Domain(name="a", fitness=lambda x, t: 0.0, tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
     about, _ = told(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
     assert about["pictures"] is None
-    assert about["undrawn"]["trouble"] == "draw.many raised ZeroDivisionError: division by zero"
+    assert about["undrawn"]["trouble"].startswith("draw.many raised ZeroDivisionError: division by zero")
+
+
+def sketch_of(points, titles=("a", "b"), **look):
+    strokes = [te.Stroke(points=each, colour="red", **look) for each in points]
+    return te.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]] * len(titles), titles=titles)
+
+
+def numbers_of(sketch):
+    pictures = Pictures(np.arange(len(sketch.titles)))
+    pictures.add_sketch(range(len(sketch.titles)), sketch)
+    blob = Blob()
+    put = pictures.put(blob)
+    starts, numbers = (read(base64.b64decode(blob.encoded()), put[name]) for name in ("start", "numbers"))
+    return put, [numbers[start:end].tolist() for start, end in itertools.pairwise(starts)]
+
+
+def test_a_sketch_with_gaps_and_far_corners_has_parts_of_its_own():
+    nan = np.nan
+    way = [[[0, 0], [nan, 0], [1, 1], [0.5, 1]], [[0, 0], [0.5, 0.5], [1, 1], [0, 1]]]
+    _, (broken, whole) = numbers_of(sketch_of([way]))
+    assert broken == [2, 1, 0, 0, 2, 8192, 8192, 4096, 8192]
+    assert whole == [1, 4, 0, 0, 4096, 4096, 8192, 8192, 0, 8192]
+    _, (far, _) = numbers_of(sketch_of([[[0, 0], [100, 50]]]))
+    assert far[:4] == [1, 2, 0, 0]
+    assert far[5] / far[4] == pytest.approx(0.5, abs=1e-4)
+    _, (points, _) = numbers_of(sketch_of([[[0, 0], [nan, 0], [100, 50], [1, 1]]], width=0, marker="o"))
+    assert points == [1, 2, 0, 0, 8192, 8192]
+
+
+def test_a_sketch_without_strokes_is_an_empty_picture():
+    put, numbers = numbers_of(sketch_of([]))
+    assert numbers == [[], []]
+    assert put["texts"] == [["a"], ["b"]]
+
+
+def test_colours_of_a_sketch_keep_what_shines_through():
+    strokes = [te.Stroke(points=[[0, 0], [1, 1]], colour=colour) for colour in ("none", "#ff000080", "red")]
+    put, _ = numbers_of(te.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]], titles=["a"]))
+    colours = [mark["colour"] for mark in put["shapes"][0]["panels"][0]["marks"]]
+    assert colours == ["#00000000", "#ff000080", "#ff0000ff"]
+
+
+def test_a_sketch_of_lists_is_drawn_on_axes():
+    from matplotlib.figure import Figure
+
+    ax = sketch_of([[[0, 0], [1, 0.5]]]).onto(Figure().add_subplot(), 1)
+    assert ax.lines[0].get_ydata().tolist() == [0, 0.5]
+
+
+def test_mistakes_in_a_sketch():
+    with pytest.raises(TypeError, match="points must be an array of numbers, not of <U1"):
+        te.Stroke(points=[["a", "b"]], colour="red")
+    with pytest.raises(ValueError, match="points must be an array of numbers, but its rows differ in length"):
+        te.Stroke(points=[[0, 1], [2]], colour="red")
+    with pytest.raises(ValueError, match=r"limits must be finite.*limits\[1\] is \[0\.0, 0\.0, 0\.0, 1\.0\]"):
+        te.Sketch(strokes=[], limits=[[0.0, 1, 0, 1], [0, 0, 0, 1]], titles=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("many", "trouble"),
+    [
+        (lambda solutions, tasks: None, "draw.many must return a te.Sketch, not NoneType"),
+        (lambda solutions, tasks: sketch_of([]), "draw.many must return 1 pictures, one a solution, not 2"),
+        (lambda solutions, tasks: sys.exit(3), "draw.many raised SystemExit: 3"),
+    ],
+)
+def test_after_a_drawing_of_many_that_fails_the_others_are_drawn_one_by_one(many, trouble):
+    pictures = Pictures(np.arange(3))
+    rows = np.arange(3)
+    assert not pictures.draw_many(many, rows, lambda rows: (rows, rows), most_bytes=10**6)
+    assert pictures.trouble == trouble
+    pictures.draw(lambda x, t, ax: ax.plot([0, 1]), [(i, None, i) for i in rows], seconds=60, most_bytes=10**6)
+    assert pictures.drawn == 3
+    assert pictures.trouble == trouble
 
 
 # Words

@@ -13,12 +13,23 @@ import numpy as np
 MARKERS = ("", "o", "s", "*")
 
 
+def _as_numbers(values: Any, name: str) -> np.ndarray:
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers, but its rows differ in length") from error
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of numbers, not of {found.dtype}")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stroke:
     """One line, or row of markers, in each of n pictures.
 
     Args:
-        points: `(n, m, 2)`, in the units of the axes; `(m, 2)` where it is the same in all of them.
+        points: `(n, m, 2)`, in the units of the axes; `(m, 2)` where it is the same in all of them. A line has a gap
+            at NaN.
         colour: as matplotlib names it.
         width: of the line, in points of print; 0 draws none.
         marker: "", "o", "s" or "*".
@@ -39,7 +50,8 @@ class Stroke:
     label: str = ""
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.points)
+        object.__setattr__(self, "points", _as_numbers(self.points, "points"))
+        shape = self.points.shape
         if len(shape) not in (2, 3) or shape[-1] != 2:
             raise ValueError(f"points must have shape (n, m, 2), or (m, 2) for the same in all, not {shape}")
         if self.marker not in MARKERS:
@@ -76,8 +88,16 @@ class Sketch:
 
     def __post_init__(self) -> None:
         number = len(self.titles)
+        object.__setattr__(self, "limits", _as_numbers(self.limits, "limits"))
         if np.shape(self.limits) != (number, 4):
             raise ValueError(f"limits must have shape ({number}, 4), one row a title, not {np.shape(self.limits)}")
+        apart = (self.limits[:, 0] != self.limits[:, 1]) & (self.limits[:, 2] != self.limits[:, 3])
+        if len(wrong := np.flatnonzero(~(apart & np.isfinite(self.limits).all(axis=1)))):
+            row = self.limits[wrong[0]].tolist()
+            raise ValueError(
+                f"limits must be finite, with left != right and bottom != top, but limits[{wrong[0]}] is {row}; "
+                "give the axes some room around what is drawn"
+            )
         for i, stroke in enumerate(self.strokes):
             if np.ndim(stroke.points) == 3 and len(stroke.points) != number:
                 raise ValueError(f"strokes[{i}] must be of {number} pictures, one a title, not of {len(stroke.points)}")

@@ -6,12 +6,16 @@ const POINTS = {
   "*": (x, y, r) => star(x, y, r),
   "^": (x, y, r) => `M${x} ${y - r}L${x + r} ${y + r}H${x - r}Z`,
   v: (x, y, r) => `M${x} ${y + r}L${x + r} ${y - r}H${x - r}Z`,
-  D: (x, y, r) => `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z`,
+  D: (x, y, r) => diamond(x, y, Math.SQRT2 * r, Math.SQRT2 * r),
+  d: (x, y, r) => diamond(x, y, 0.6 * Math.SQRT2 * r, Math.SQRT2 * r),
   x: (x, y, r) => `M${x - r} ${y - r}l${2 * r} ${2 * r}m${-2 * r} 0l${2 * r} ${-2 * r}`,
   "+": (x, y, r) => `M${x - r} ${y}h${2 * r}M${x} ${y - r}v${2 * r}`,
 };
 POINTS["."] = (x, y, r) => POINTS.o(x, y, r / 2);
-POINTS.d = POINTS.D;
+
+function diamond(x, y, wide, tall) {
+  return `M${x} ${y - tall}L${x + wide} ${y}L${x} ${y + tall}L${x - wide} ${y}Z`;
+}
 
 function star(x, y, r) {
   let path = "";
@@ -40,8 +44,10 @@ function pictureOf(i) {
   if (shape.pixels) {
     return el("img", { src: `data:image/png;base64,${pictures.texts[p][0]}`, alt: `the solution of ${taskName(i)}`, width });
   }
+  // Texts may stand out of it.
+  const [before, above, after, below] = shape.room || [0, 0, 0, 0];
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${height}`, class: "picture", role: "img", "aria-label": `the solution of ${taskName(i)}`,
+    viewBox: `${-before} ${-above} ${before + width + after} ${above + height + below}`, class: "picture", role: "img", "aria-label": `the solution of ${taskName(i)}`,
   });
   const reader = { at: pictures.start[p], limit: pictures.limitStart[p], text: 0, texts: pictures.texts[p] };
   const keys = shape.panels.flatMap((panel, k) => drawPanel(picture, panel, reader, width, height, `clip-${k}`));
@@ -116,7 +122,7 @@ function drawMark(layer, mark, reader, box) {
     const radius = (mark.size || 6) / 2;
     layer.append(svg("path", {
       d: corners.map(([x, y]) => POINTS[mark.marker](x, y, radius)).join(""), fill: mark.fill || mark.colour,
-      stroke: mark.colour, "stroke-width": "x+".includes(mark.marker) ? 1.5 : 0.6,
+      stroke: mark.edge || mark.colour, "stroke-width": "x+".includes(mark.marker) ? 1.5 : 0.6,
     }));
   }
 }
@@ -155,7 +161,7 @@ function pictureKey(mark) {
   }
   if (mark.marker) {
     const radius = Math.min(5, (mark.size || 6) / 2);
-    shown.append(svg("path", { d: POINTS[mark.marker](11, 6, radius), fill: mark.fill || mark.colour, stroke: mark.colour }));
+    shown.append(svg("path", { d: POINTS[mark.marker](11, 6, radius), fill: mark.fill || mark.colour, stroke: mark.edge || mark.colour }));
   }
   return el("span", { class: "key" }, shown, mark.label);
 }
