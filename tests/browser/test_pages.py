@@ -4,7 +4,7 @@ import re
 import pytest
 
 import taskelites as te
-from browser.samples import arm_result
+from browser.samples import arm_result, drawing
 
 PAGES = [
     *("arm", "arm-single", "comparison", "replicates", "line", "grid", "wide", "objects", "one task", "one object"),
@@ -126,6 +126,18 @@ def test_a_drawing_has_its_parts(look):
     for (x, y), across, up in zip(corners, (0, 0.5, 1), result.solutions[2], strict=True):
         assert x == pytest.approx((0.16 + 0.8 * across) * width, abs=0.1)
         assert y == pytest.approx((1 - 0.13 - 0.72 * up) * height, abs=0.1)
+
+
+def test_long_names_at_the_ticks_are_not_cut_off(look, tmp_path):
+    def bars(solution, task, ax=None):
+        ax.barh(["the length of the chord", "span"], [1, 2])
+
+    result, domain = drawing(bars, number=2)
+    page = look(te.show.report(result, tmp_path / "a.html", domain=domain))
+    name = page.locator(".picture text", has_text="the length of the chord")
+    inner, outer = name.bounding_box(), page.locator(".picture").bounding_box()
+    assert outer["x"] <= inner["x"]
+    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
 
 
 def test_what_is_not_drawn_is_said(look, tmp_path):
