@@ -518,7 +518,7 @@ def test_a_draw_that_raises_now_and_then_draws_the_others():
         ax.plot([0, 1], [0, 1])
 
     pictures = Pictures(np.arange(100, 140))
-    # Eight fail before the first picture, and later seven times seven between two of them.
+    # Fourteen fail before the first picture, and more than twenty in all.
     rows = [(i, np.zeros(1), i) for i in [*range(1, 8), *range(9, 40), 0, 8]]
     pictures.draw(show, rows, seconds=60, most_bytes=10**6)
     assert pictures.drawn == 5

@@ -152,7 +152,7 @@ class Pictures:
             try:
                 picture = read_drawing(show, solution, task)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's function, which may raise anything
-                first = first or _reason(error, self._ids[number])
+                first = first or _reason(error, self._ids[number])[: 2 * _REASON_LENGTH]
                 short = _reason(error)[:_REASON_LENGTH] if len(self.failed) < _MOST_REASONS else "draw failed"
                 self.failed[number] = short
                 room -= len(json.dumps(short)) + 12
