@@ -597,7 +597,8 @@ def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
     draw.many = lambda solutions, tasks: 1 / 0
     tasks = te.Tasks(descriptors=[[0.0, 1.0], [1.0, 0.0]])
     domain = te.Domain(name="a", fitness=lambda x, t: 0.0, tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
-    about, _ = told(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
+    with pytest.warns(UserWarning, match=r"drawing solutions for '.*a\.html': draw.many raised ZeroDivisionError"):
+        about, _ = told(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
     assert about["pictures"] is None
     assert about["undrawn"]["trouble"].startswith("draw.many raised ZeroDivisionError: division by zero")
 

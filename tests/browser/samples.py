@@ -1,5 +1,6 @@
 """Results that no run gave, and the pages of them: small, and all kinds that a page can be of."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -167,7 +168,8 @@ def write_arm(path, **more):
 def write_drawing(draw):
     def writes(path):
         result, domain = drawing(draw)
-        return write(path, result, domain=domain)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a draw that raises
+            return write(path, result, domain=domain)
 
     return writes
 

@@ -81,7 +81,7 @@ def report(
     write_text(path, render(f"{about['name']}: {about['algorithm']}", about, blob))
     trouble = about.get("undrawn", {}).get("trouble")
     if trouble:
-        warnings.warn(f"not all solutions are drawn in {str(path)!r}: {trouble}", UserWarning, stacklevel=2)
+        warnings.warn(f"drawing solutions for {str(path)!r}: {trouble}", UserWarning, stacklevel=2)
     return path
 
 

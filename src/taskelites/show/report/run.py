@@ -90,6 +90,7 @@ def run_contents(
             "solved": int(result.solved[shown].sum()),
             "trouble": pictures.trouble[:_MESSAGE_LENGTH],
             "full": pictures.full,
+            "failed": pictures.failed,
         }
     return about
 
@@ -135,8 +136,8 @@ def _draw(
         def pick(rows: np.ndarray) -> tuple[np.ndarray, Any]:
             return result.solutions[shown[rows]], tasks.pick(shown[rows])
 
-        pictures.draw_many(many, np.array(list(order)), pick, most_bytes=room)
-        return
+        if pictures.draw_many(many, np.array(list(order)), pick, most_bytes=room):
+            return
 
     def rows_to_draw() -> Iterator[tuple[int, np.ndarray, Any]]:
         for row in order:

@@ -32,7 +32,7 @@ function taskPanel(values, choose) {
     picture.replaceChildren(...(drawing ? [drawing] : []));
     const said = [];
     if (!solved) said.push("This task has no solution.");
-    else if (about.undrawn && !drawing) said.push(undrawnText());
+    else if (about.undrawn && !drawing) said.push(undrawnText(i));
     if (solved && roundedNote()) said.push(`The numbers are ${roundedNote()}.`);
     note.textContent = said.join(" ");
     bars.element.hidden = !solved;
@@ -40,8 +40,10 @@ function taskPanel(values, choose) {
     if (solved) bars.show(i);
   }
 
-  function undrawnText() {
-    if (about.undrawn.trouble) return `Not drawn: ${about.undrawn.trouble}`;
+  function undrawnText(i) {
+    const own = about.undrawn.failed[i];
+    if (own) return `Not drawn: ${own}`;
+    if (about.undrawn.trouble) return `Not drawn: this task was not tried. ${about.undrawn.trouble}`;
     const count = pictures ? pictures.shape.length : 0;
     return `Not drawn: this page has pictures of ${whole(count)} of ${whole(about.undrawn.solved)} tasks. `
       + (about.undrawn.full ? "There is no room for more."
