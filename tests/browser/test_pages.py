@@ -97,9 +97,7 @@ def test_the_colours_say_what_they_mean(look):
 
 def test_a_draw_that_raises_says_what_it_raised(look):
     page, _ = look("raises")
-    assert (
-        "Not drawn: draw raised KeyError on task 7: '<b>no such robot</b>'" in page.locator(".task .note").inner_text()
-    )
+    assert "Not drawn: draw raised KeyError: '<b>no such robot</b>'" in page.locator(".task .note").inner_text()
 
 
 def test_an_image_is_shown_as_an_image(look):
