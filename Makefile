@@ -33,6 +33,9 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/quality.py
 	$(VENV)/bin/python benchmarks/cma_es.py
 	$(VENV)/bin/python benchmarks/prediction.py
+	$(VENV)/bin/python benchmarks/report.py
+	$(VENV)/bin/python benchmarks/noise.py
+	$(VENV)/bin/python benchmarks/cover.py arm
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
 
