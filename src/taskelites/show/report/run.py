@@ -258,10 +258,10 @@ def _call(value: Any) -> str:
         >>> from taskelites.search.record import about_settings
         >>> from taskelites.algorithms import MultiTaskMapElites
         >>> _call(about_settings(MultiTaskMapElites())), _call(about_settings(MultiTaskMapElites(tournament=50)))
-        ("'mt-map-elites'", 'te.MultiTaskMapElites(tournament=50)')
+        ("'mt-map-elites'", 'te.MultiTaskMapElites(tournament=(50,))')
     """
     if not isinstance(value, dict) or "type" not in value:
-        return repr(value)
+        return repr(tuple(value) if isinstance(value, list) else value)
     given = {name: each for name, each in value.items() if name not in ("type", "name")}
     ours = ALGORITHMS.get(str(value.get("name")))
     if ours is not None and ours.__name__ == value["type"]:
