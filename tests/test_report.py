@@ -805,10 +805,10 @@ def test_report_of_replicates_says_what_is_missing(folder, capsys):
     (folder / "two" / "replicate-old").mkdir()
     (folder / "two" / "replicate-0" / "result.npz").unlink()
     assert main(["report", "two"]) == 0
-    assert "1 of 2 runs in 'two' have a result; the others are left out" in capsys.readouterr().err
+    assert "1 of 2 runs have a result; the others are left out" in capsys.readouterr().err
     (folder / "two" / "replicate-1" / "result.npz").unlink()
     assert main(["report", "two"]) == 2
-    assert "'two' holds no result of a run (result.npz), of replicates or of a comparison" in capsys.readouterr().err
+    assert "the run in 'two' has no result yet" in capsys.readouterr().err
 
 
 def test_report_to_another_file_without_pictures(folder, capsys):

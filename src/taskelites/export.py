@@ -13,7 +13,7 @@ import numpy as np
 
 from taskelites.errors import TaskWarning, one_of
 from taskelites.result import Result
-from taskelites.storage import write_whole
+from taskelites.storage import write_arrays, write_whole
 from taskelites.tasks import column_names
 
 if TYPE_CHECKING:
@@ -132,14 +132,15 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -
         (200, 10)
     """
     kind = format_of(path, None)
+    if kind == "npz":
+        write_arrays(path, _arrays(frame, descriptors))
+        return
 
     def write(file: BinaryIO) -> None:
         if kind == "csv":
             frame.to_csv(file, index=False, mode="wb", lineterminator="\n", errors="backslashreplace")
-        elif kind == "parquet":
-            frame.to_parquet(file, engine="pyarrow", index=False)
         else:
-            np.savez_compressed(file, **_arrays(frame, descriptors))  # type: ignore[arg-type]
+            frame.to_parquet(file, engine="pyarrow", index=False)
 
     write_whole(path, write)
 

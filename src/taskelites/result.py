@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from taskelites import metrics
 from taskelites.prediction import Prediction, Predictor
-from taskelites.storage import write_whole
+from taskelites.storage import write_arrays
 from taskelites.tasks import Box, Names, Tasks, column_names
 
 if TYPE_CHECKING:
@@ -437,10 +437,7 @@ class Result:
             raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
         arrays, about = self._contents()
 
-        def write(file: BinaryIO) -> None:
-            np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
-
-        write_whole(path, write)
+        write_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
         return path
 
     def _contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -3,9 +3,11 @@
 import hashlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
+
+import numpy as np
 
 from taskelites.errors import StorageError
 
@@ -35,6 +37,20 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
         raise StorageError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an `.npz` file, whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "numbers.npz"
+        >>> write_arrays(path, {"a": np.arange(3)})
+        >>> np.load(path)["a"].tolist()
+        [0, 1, 2]
+    """
+    # A name among them may be that of an argument of NumPy's, as far as the types tell.
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from taskelites.errors import FitnessWarning
 from taskelites.evaluation import Manner
 from taskelites.result import Result
 from taskelites.runs.identity import code_of, text_of
-from taskelites.storage import write_whole
+from taskelites.storage import write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,11 +278,8 @@ class _File:
 
     def write(self, values: np.ndarray) -> None:
         """Keep the values so far."""
-
-        def write(file: BinaryIO) -> None:
-            np.savez_compressed(file, identity=np.array(self._identity), total=np.array(self._total), values=values)
-
-        write_whole(self.path, write)
+        about = {"identity": np.array(self._identity), "total": np.array(self._total)}
+        write_arrays(self.path, about | {"values": values})
 
     def read(self) -> np.ndarray | None:
         """The values that are there already.

@@ -1,8 +1,9 @@
-"""The domain of a run that is on disk, for commands that show it."""
+"""What is on disk: the domain of a run, and the results below a path."""
 
 import argparse
 import contextlib
 import inspect
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from taskelites.cli.running import as_it_was, problem_of
 from taskelites.domains import DOMAINS
 from taskelites.domains import domain as make_domain
+from taskelites.experiments.comparison import read_settings, run_folders, runs_of
 from taskelites.problem import Domain
 from taskelites.result import Result
 from taskelites.runs import read_plan
@@ -68,3 +70,40 @@ def nearby(path: Path) -> Path:
     with contextlib.suppress(ValueError):
         return path.relative_to(Path.cwd())
     return path
+
+
+def runs_in(source: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The results below a path, and what tells each of them from the others."""
+    if not source.exists():
+        raise FileNotFoundError(f"there is no run {str(source)!r}")
+    if (source / "comparison.json").is_file():
+        settings = read_settings(source)
+        for label in settings["algorithms"]:
+            place = runs_of(source, label)
+            _warn_of_missing(f"{label}: ", len(run_folders(place)), settings["replicates"])
+            for path in run_folders(place):
+                yield {"algorithm": label, "replicate": _number(path)}, path
+        return
+    replicates = [] if (source / "result.npz").is_file() or source.is_file() else run_folders(source)
+    if replicates:
+        begun = sum(path.name.removeprefix("replicate-").isdecimal() for path in source.glob("replicate-*"))
+        plan = (read_plan(source) or {}).get("plan") or {}
+        _warn_of_missing("", len(replicates), plan.get("replicates") or begun)
+        for path in replicates:
+            yield {"replicate": _number(path)}, path
+        return
+    if source.is_dir() and not (source / "result.npz").is_file() and read_plan(source) is not None:
+        raise FileNotFoundError(
+            f"the run in {str(source)!r} has no result yet; it gets one when it ends or is stopped with Ctrl-C, and "
+            "`taskelites resume` goes on with it"
+        )
+    yield {}, source
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix("replicate-"))
+
+
+def _warn_of_missing(whose: str, there: int, wanted: int) -> None:
+    if there < wanted:
+        warnings.warn(f"{whose}{there} of {wanted} runs have a result; the others are left out", stacklevel=3)

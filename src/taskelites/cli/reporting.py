@@ -5,17 +5,15 @@ import contextlib
 import math
 import shlex
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from taskelites.cli.finding import domain_of, nearby
+from taskelites.cli.finding import domain_of, nearby, runs_in
 from taskelites.cli.running import seconds
 from taskelites.experiments import Comparison
-from taskelites.experiments.comparison import run_folders
 from taskelites.result import Result, load
 from taskelites.runs import failures, read_plan
 from taskelites.show.report import report as write_report
@@ -66,15 +64,10 @@ def _found(run: str) -> Result | Comparison | list[Result]:
     folder = Path(run)
     if (folder / "comparison.json").is_file():
         return Comparison.load(folder)
-    if not folder.is_dir() or (folder / "result.npz").is_file():
-        return load(folder)
-    parts = run_folders(folder)
-    if not parts:
-        raise FileNotFoundError(f"{run!r} holds no result of a run (result.npz), of replicates or of a comparison")
-    asked = ((read_plan(folder) or {}).get("plan") or {}).get("replicates") or len(parts)
-    if len(parts) < asked:
-        warnings.warn(f"{len(parts)} of {asked} runs in {run!r} have a result; the others are left out", stacklevel=2)
-    return [load(part) for part in parts]
+    runs = list(runs_in(folder))
+    if runs[0][0]:  # which of several it is
+        return [load(path) for _, path in runs]
+    return load(folder)
 
 
 def _report_run(options: argparse.Namespace, result: Result, home: Path, path: Path) -> None:

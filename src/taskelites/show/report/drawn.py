@@ -79,7 +79,7 @@ def read_drawing(show: Callable[..., Any], solution: np.ndarray, task: Any) -> P
         pass
     try:
         return _pixels(figure)
-    except Exception as error:
+    except Exception as error:  # whatever matplotlib raises: it is told on the page, with its cause
         raise DrawingError("matplotlib could not show what draw put on ax") from error
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.show.contest import COLOURS
 from taskelites.show.report.blob import Blob
 
 _SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "contest.js", "page.js")
@@ -73,7 +74,7 @@ def render(title: str, about: dict[str, Any], blob: Blob) -> str:
         policy=policy,
         title=html.escape(short),
         style=style,
-        about=as_json(about | {"palette": _palette()}),
+        about=as_json(about | {"palette": _palette(), "colours": COLOURS}),
         numbers=blob.encoded(),
         script=script,
     )

@@ -111,6 +111,7 @@ function quantile(sorted, share) {
   return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
+const COLOURS = about.colours; // of lines and areas; those of values are the palette
 const palette = (() => {
   const found = [];
   for (let i = 0; i < 256; i++) found.push(`#${about.palette.slice(6 * i, 6 * i + 6)}`);

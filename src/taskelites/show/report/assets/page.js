@@ -184,13 +184,11 @@ function ranked(fitness, word) {
   return { best: solved[solved.length - 1], worst: solved[0], median: solved[(solved.length - 1) >> 1] }[word];
 }
 
-const OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F"];
-
 function progressSection() {
   if (!about.curves) return null;
   const columns = Object.fromEntries(Object.entries(about.curves).map(([name, reference]) => [name, numbers(reference)]));
   let xlog = true;
-  const [blue, orange] = OKABE_ITO;
+  const [blue, orange] = COLOURS;
   const fitness = lineChart("Fitness over the solved tasks; the band holds the middle 90 % of them", () => ({
     series: [
       { name: "mean", x: columns.evaluations, y: columns.mean, colour: blue, low: columns.q05, high: columns.q95 },
@@ -199,7 +197,7 @@ function progressSection() {
     labels: ["evaluations", "fitness"], xlog, height: 300,
   }));
   const coverage = lineChart("Coverage: the share of tasks that are solved", () => ({
-    series: [{ name: "coverage", x: columns.evaluations, y: columns.coverage, colour: OKABE_ITO[2] }],
+    series: [{ name: "coverage", x: columns.evaluations, y: columns.coverage, colour: COLOURS[2] }],
     labels: ["evaluations", "coverage"], xlog, range: [0, 1.02], height: 300, legend: false,
   }));
   const controls = el("div", { class: "row controls" },
@@ -219,10 +217,10 @@ function banditSection() {
   return section("Tournament sizes", "What the bandit chose, and how often a candidate of each size became an elite.",
     el("div", { class: "pair" },
       shareChart("Share of the candidates", () => ({
-        x, shares: shareRows, names: sizes.map((size) => `size ${size}`), colours: OKABE_ITO, labels: ["evaluations", "share"],
+        x, shares: shareRows, names: sizes.map((size) => `size ${size}`), colours: COLOURS, labels: ["evaluations", "share"],
       })),
       lineChart("Success rate", () => ({
-        series: sizes.map((size, i) => ({ name: `size ${size}`, x, y: rateRows[i], colour: OKABE_ITO[i % 8], dash: ["-", "--", ":"][Math.floor(i / 8) % 3] })),
+        series: sizes.map((size, i) => ({ name: `size ${size}`, x, y: rateRows[i], colour: COLOURS[i % COLOURS.length], dash: ["-", "--", ":"][Math.floor(i / COLOURS.length) % 3] })),
         labels: ["evaluations", "success rate"], height: 240,
       }))));
 }
@@ -233,8 +231,8 @@ function distributionSection(values) {
   const corrected = values.find((one) => one.key === "corrected");
   const picture = histogram("Tasks by value", () => ({
     groups: value.key === "fitness" && corrected
-      ? [{ name: "believed", values: value.array, colour: OKABE_ITO[0] }, { name: "corrected", values: corrected.array, colour: OKABE_ITO[1] }]
-      : [{ name: value.label, values: value.array, colour: OKABE_ITO[0] }],
+      ? [{ name: "believed", values: value.array, colour: COLOURS[0] }, { name: "corrected", values: corrected.array, colour: COLOURS[1] }]
+      : [{ name: value.label, values: value.array, colour: COLOURS[0] }],
     label: value.label,
   }));
   const controls = shownValues.length > 1 ? el("div", { class: "row controls" },
