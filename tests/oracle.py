@@ -112,11 +112,13 @@ class PaperLoop:
                     self.successes[arm] += 1
 
 
-def insert_one_by_one(elites, solutions, niches, fitness, number):
+def insert_one_by_one(elites, solutions, niches, fitness, number, ties=False):
     """The archive and the successes of inserting rows in order; `elites` is a dict niche -> (solution, fitness)."""
     success = []
     for solution, niche, value in zip(solutions, niches, fitness, strict=True):
-        better = niche < number and math.isfinite(value) and (niche not in elites or value > elites[niche][1])
+        better = niche < number and math.isfinite(value)
+        if better and niche in elites:
+            better = value >= elites[niche][1] if ties else value > elites[niche][1]
         if better:
             elites[niche] = (solution, value)
         success.append(better)

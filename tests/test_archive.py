@@ -14,7 +14,7 @@ NUMBER = 5
 FITNESS = st.sampled_from([-2.0, -1.0, 0.0, 0.0, 1.0, 2.0, np.nan, np.inf, -np.inf])
 ROWS = st.lists(st.tuples(st.integers(0, NUMBER - 1), FITNESS), min_size=1, max_size=12)
 
-insert = jax.jit(archive.insert)
+insert = jax.jit(archive.insert, static_argnames="ties")
 
 
 def as_arrays(rows, width=12):
@@ -26,13 +26,13 @@ def as_arrays(rows, width=12):
     return np.arange(width, dtype=float)[:, None] + [[0.25, 0.5]], niches.astype(np.int32), fitness
 
 
-def check_against_loop(batches, width=12):
+def check_against_loop(batches, width=12, ties=False):
     state, elites = archive.empty(NUMBER, 2), {}
     told = 0
     for rows in batches:
         solutions, niches, fitness = as_arrays(rows, width)
-        state, success = insert(state, solutions, niches, fitness)
-        expected = insert_one_by_one(elites, solutions, niches, fitness, NUMBER)
+        state, success = insert(state, solutions, niches, fitness, ties=ties)
+        expected = insert_one_by_one(elites, solutions, niches, fitness, NUMBER, ties)
         told += len(rows)
         assert np.asarray(success).tolist() == expected
     for niche in range(NUMBER):
@@ -53,9 +53,9 @@ def check_against_loop(batches, width=12):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=4))
-def test_insert_is_the_sequential_loop(batches):
-    check_against_loop(batches)
+@given(st.lists(ROWS, min_size=1, max_size=4), st.booleans())
+def test_insert_is_the_sequential_loop(batches, ties):
+    check_against_loop(batches, ties=ties)
 
 
 @settings(max_examples=30, deadline=None)

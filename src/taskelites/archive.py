@@ -64,12 +64,21 @@ def empty(niches: int, dim: int) -> Archive:
     )
 
 
-def insert(archive: Archive, solutions: Array, niches: Array, fitness: Array) -> tuple[Archive, Array]:
+def insert(
+    archive: Archive, solutions: Array, niches: Array, fitness: Array, *, ties: bool = False
+) -> tuple[Archive, Array]:
     """Insert a batch with the outcome of inserting its rows one by one, in order.
 
     A row succeeds if its fitness is strictly greater than that of its niche's elite at its turn, rows before it
     included. NaN and both infinities never succeed. A row whose niche is not below the number of niches is padding: it
     changes nothing and is not counted; padding stands at the end.
+
+    Args:
+        archive: the elites so far.
+        solutions: `(rows, dim)`.
+        niches: `(rows,)`, where each competes.
+        fitness: `(rows,)`.
+        ties: whether a row of equal fitness succeeds as well, as some papers have it.
 
     Returns:
         The archive, and which rows succeeded, `(rows,)`.
@@ -86,7 +95,7 @@ def insert(archive: Archive, solutions: Array, niches: Array, fitness: Array) ->
     """
     rows = len(niches)
     if rows <= _CHUNK:
-        return _insert_chunk(archive, solutions, niches, fitness)
+        return _insert_chunk(archive, solutions, niches, fitness, ties)
     chunks = -(-rows // _CHUNK)
     padding = chunks * _CHUNK - rows
 
@@ -95,11 +104,13 @@ def insert(archive: Archive, solutions: Array, niches: Array, fitness: Array) ->
         return padded.reshape(chunks, _CHUNK, *values.shape[1:])
 
     batch = (cut(solutions, 0), cut(niches, len(archive.fitness)), cut(fitness, 0))
-    archive, success = lax.scan(lambda carry, chunk: _insert_chunk(carry, *chunk), archive, batch)
+    archive, success = lax.scan(lambda carry, chunk: _insert_chunk(carry, *chunk, ties), archive, batch)
     return archive, success.reshape(-1)[:rows]
 
 
-def _insert_chunk(archive: Archive, solutions: Array, niches: Array, fitness: Array) -> tuple[Archive, Array]:
+def _insert_chunk(
+    archive: Archive, solutions: Array, niches: Array, fitness: Array, ties: bool
+) -> tuple[Archive, Array]:
     number = len(archive.fitness)
     row = jnp.arange(len(niches), dtype=jnp.int32)
     real = niches < number
@@ -110,8 +121,8 @@ def _insert_chunk(archive: Archive, solutions: Array, niches: Array, fitness: Ar
     earlier = rivals & (row[None, :] < row[:, None])
     best_before = jnp.max(jnp.where(earlier, usable[None, :], -jnp.inf), axis=1)
     best_until = jnp.maximum(elite, best_before)
-    success = usable > best_until
-    # Successes in one niche only ever get better, so the last of them is the elite: one write per niche.
+    success = ((usable >= best_until) & (usable > -jnp.inf)) if ties else usable > best_until
+    # Successes in one niche never get worse, so the last of them is the elite: one write per niche.
     superseded = jnp.any(rivals & (row[None, :] > row[:, None]) & success[None, :], axis=1)
     wins = success & ~superseded
     first = success & (best_until == -jnp.inf)
