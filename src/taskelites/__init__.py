@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taskelites import callbacks, show, tasks
-    from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
+    from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, Monet, MultiTaskMapElites, RandomSampling
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
@@ -43,6 +43,7 @@ __all__ = [
     "IsoLine",
     "MapElitesAll",
     "MapElitesRandom",
+    "Monet",
     "MultiTaskMapElites",
     "Optimizer",
     "Polynomial",
@@ -74,7 +75,7 @@ __all__ = [
 # Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
 # `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
 _ROOMS = {
-    "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "RandomSampling"),
+    "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "Monet", "MultiTaskMapElites", "RandomSampling"),
     "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),

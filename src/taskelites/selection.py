@@ -10,16 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from scipy.spatial import KDTree
 from scipy.special import gammaln
 
 from taskelites import draws
 from taskelites.archive import Archive
 from taskelites.pytree import record, static
-from taskelites.tasks import Tasks
+from taskelites.tasks import TABLE_LIMIT, Tasks
 
 _TWO_32 = 2.0**32
 # Opponents drawn at a time when a tournament is played: wide enough to keep the processor busy.
 _DRAWS = 64
+# What a table of the nearest tasks may hold in all: as many as that of all neighbours at its limit.
+_TABLE_ENTRIES = TABLE_LIMIT**2
+# Tasks whose nearest are looked up at a time, so that the distances, which are not kept, stay small.
+_BLOCK = 1024
 
 
 def uniform_integers(words: Array, count: Array) -> Array:
@@ -193,3 +198,39 @@ def _centred(positions: np.ndarray) -> np.ndarray:
     """Positions moved and scaled as a whole, so that 32 bits keep their differences wherever they lie."""
     spread = np.ptp(positions, axis=0).max()
     return (positions - positions.mean(axis=0)) / (spread if spread > 0 else 1.0)
+
+
+def nearest_others(tasks: Tasks, number: int) -> np.ndarray:
+    """The nearest other tasks of each task, nearest first, `(n, number)`; fewer columns if there are fewer others.
+
+    Up to `TABLE_LIMIT` tasks the order is that of `Tasks.neighbours`. Beyond, which of several tasks at the distance of
+    the last column is left out is not defined.
+
+    Raises:
+        ValueError: if so many do not fit, with the number that does.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> from taskelites.selection import nearest_others
+        >>> nearest_others(te.Tasks(np.array([[0.0], [1.0], [3.0], [7.0]])), 2).tolist()
+        [[1, 2], [0, 2], [1, 0], [2, 1]]
+    """
+    number = min(number, len(tasks) - 1)
+    if tasks.fits_table:
+        return np.ascontiguousarray(tasks.neighbours[:, 1 : number + 1])
+    if number * len(tasks) > _TABLE_ENTRIES:
+        raise ValueError(
+            f"neighbours are {number:,} for each of {len(tasks):,} tasks, and {_TABLE_ENTRIES:,} in all fit; give a "
+            f"smaller number, such as neighbours={max(1, _TABLE_ENTRIES // len(tasks))}"
+        )
+    table = np.empty((len(tasks), number), np.int32)
+    tree = KDTree(tasks.positions)
+    for start in range(0, len(tasks), _BLOCK):
+        own = np.arange(start, min(start + _BLOCK, len(tasks)))[:, None]
+        distances, near = tree.query(tasks.positions[own[:, 0]], k=range(1, number + 2), workers=-1)
+        # The own task goes last, and with it out of the table; where enough others lie in one place with it, it may
+        # not be among those found, and then the farthest goes.
+        distances = np.where(near == own, np.inf, distances)
+        order = np.lexsort((near, distances), axis=1)[:, :number]
+        table[own[:, 0]] = np.take_along_axis(near, order, axis=1)
+    return table

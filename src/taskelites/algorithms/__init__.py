@@ -6,6 +6,7 @@ from taskelites.algorithms.cma_es import CmaEs
 from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation, Info, Settings
 from taskelites.algorithms.map_elites_all import MapElitesAll
 from taskelites.algorithms.map_elites_random import MapElitesRandom
+from taskelites.algorithms.monet import Monet
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import one_of
@@ -14,6 +15,7 @@ ALGORITHMS: dict[str, type[Settings]] = {
     "mt-map-elites": MultiTaskMapElites,
     "map-elites-random": MapElitesRandom,
     "map-elites-all": MapElitesAll,
+    "monet": Monet,
     "cma-es": CmaEs,
     "random": RandomSampling,
 }
@@ -28,6 +30,7 @@ __all__ = [
     "Info",
     "MapElitesAll",
     "MapElitesRandom",
+    "Monet",
     "MultiTaskMapElites",
     "RandomSampling",
     "Settings",

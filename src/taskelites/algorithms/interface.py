@@ -36,6 +36,7 @@ __all__ = [
     "random_solutions",
     "random_tasks",
     "replace",
+    "share_or_number",
     "start_steps",
     "task_rows",
 ]
@@ -200,12 +201,17 @@ def random_tasks(key: Array, rows: int, tasks: int) -> Array:
 
 def as_random_start(value: int | float) -> int | float:
     """A number of random solutions, or a share of the tasks, or an error."""
+    return share_or_number("random_start", value, of="solutions")
+
+
+def share_or_number(name: str, value: int | float, *, of: str) -> int | float:
+    """A whole number of something, or a share of the tasks, or an error that names the argument."""
     if isinstance(value, float) and not (value > 1 and value.is_integer()):
         if not 0 < value < 1:
-            expected = "a whole number of solutions or a share of the tasks between 0 and 1"
-            raise ValueError(f"random_start must be {expected}, not {value!r}")
+            expected = f"a whole number of {of} or a share of the tasks between 0 and 1"
+            raise ValueError(f"{name} must be {expected}, not {value!r}")
         return value
-    return whole_number("random_start", value, least=1, most=2**31 - 1)
+    return whole_number(name, value, least=1, most=2**31 - 1)
 
 
 def start_steps(random_start: int | float, tasks: int, batch_size: int) -> int:
