@@ -258,7 +258,10 @@ MISTAKES = [
     (lambda: solve(target=np.nan), "target must not be NaN, but target[0] is"),
     (lambda: te.Target(1.0, share=0), "share must be above 0 and at most 1, not 0"),
     # domains
-    (lambda: te.domain("armm"), "name must be one of 'archery', 'arm', 'hexapod', not 'armm'; did you mean 'arm'?"),
+    (
+        lambda: te.domain("armm"),
+        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', not 'armm'; did you mean 'arm'?",
+    ),
     (
         lambda: te.domain("arm", task=3),
         "an option of 'arm' must be one of 'dim', 'form', 'seed', 'target', 'tasks', not 'task'; did you mean 'tasks'?",

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from taskelites.domains import archery, arm, hexapod
+from taskelites.domains import archery, arm, cartpole, hexapod
 from taskelites.errors import one_of
 from taskelites.problem import Domain
 
@@ -12,6 +12,7 @@ DOMAINS: dict[str, Callable[..., Domain]] = {
     "arm": arm.make,
     "hexapod": hexapod.make,
     "archery": archery.make,
+    "cartpole": cartpole.make,
 }
 
 __all__ = ["DOMAINS", "domain"]
