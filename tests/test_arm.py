@@ -106,6 +106,23 @@ def test_no_run_beats_the_optimum(small_arm):
         assert (result.fitness >= result.worst).all()
 
 
+def test_the_exponential_form_is_the_distance_s_exponential(small_arm):
+    points = small_arm.tasks.descriptors
+    plain, other = (te.domain("arm", tasks=points, target=(0.5, 0.5), form=form) for form in arm.FORMS)
+    solution, task = jnp.full(10, 0.5), jnp.array([1.0, 0.5])  # straight: the tip is at (0.5, 0)
+    assert np.isclose(other.fitness(solution, task), np.exp(-0.5))
+    assert np.isclose(other.fitness(solution, task), np.exp(plain.fitness(solution, task)))
+    assert np.allclose(other.optimum, np.exp(plain.optimum), rtol=1e-12)
+    # The tip at the other end of the longest arm: 0.5 sqrt(2) + length away.
+    assert np.allclose(other.worst, np.exp(-(np.sqrt(0.5) + points[:, 1])), rtol=1e-12)
+    assert other.options == {"target": [0.5, 0.5], "form": "exponential"}
+    assert plain.options == {"target": [0.5, 0.5]}  # as before: runs that were begun then go on
+    result = te.solve(other, evaluations=20_000)
+    assert 0 < result.gap < 0.05
+    assert (result.fitness <= other.optimum + 1e-6).all()
+    assert (result.fitness >= other.worst - 1e-6).all()
+
+
 def test_draw_shows_the_posture(small_arm):
     result = te.solve(small_arm, evaluations=2000)
     axes = small_arm.draw(result.solutions[7], small_arm.tasks.descriptors[7])

@@ -258,10 +258,13 @@ MISTAKES = [
     (lambda: solve(target=np.nan), "target must not be NaN, but target[0] is"),
     (lambda: te.Target(1.0, share=0), "share must be above 0 and at most 1, not 0"),
     # domains
-    (lambda: te.domain("armm"), "name must be one of 'arm', 'hexapod', not 'armm'; did you mean 'arm'?"),
+    (
+        lambda: te.domain("armm"),
+        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', not 'armm'; did you mean 'arm'?",
+    ),
     (
         lambda: te.domain("arm", task=3),
-        "an option of 'arm' must be one of 'dim', 'seed', 'target', 'tasks', not 'task'; did you mean 'tasks'?",
+        "an option of 'arm' must be one of 'dim', 'form', 'seed', 'target', 'tasks', not 'task'; did you mean 'tasks'?",
     ),
     (
         lambda: te.solve(te.domain("arm", tasks=10), TASKS, evaluations=10),
@@ -269,7 +272,19 @@ MISTAKES = [
     ),
     (
         lambda: te.domain("arm", tasks=[[0.5, 2.0]]),
-        "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]",
+        "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1], or a file, but tasks[0] is [0.5, 2.0]",
+    ),
+    (
+        lambda: te.domain("arm", tasks=[[0.5], [0.2]]),
+        "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1], or a file, not of shape (2, 1)",
+    ),
+    (
+        lambda: te.domain("arm", tasks=te.Box([0, 0], [1, 1])),
+        "tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1], or a file, not a family without descriptors; te.tasks.cvt spreads a list over a te.Box",
+    ),
+    (
+        lambda: te.domain("arm", tasks=10, form="exponent"),
+        "form must be one of 'distance', 'exponential', not 'exponent'; did you mean 'exponential'?",
     ),
     (lambda: te.domain("arm", tasks=10, target=(1, 2, 3)), "target must be a point (x, y), not (1, 2, 3)"),
     (

@@ -4,13 +4,15 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from taskelites.domains import arm, hexapod
+from taskelites.domains import archery, arm, cartpole, hexapod
 from taskelites.errors import one_of
 from taskelites.problem import Domain
 
 DOMAINS: dict[str, Callable[..., Domain]] = {
     "arm": arm.make,
     "hexapod": hexapod.make,
+    "archery": archery.make,
+    "cartpole": cartpole.make,
 }
 
 __all__ = ["DOMAINS", "domain"]

@@ -1,7 +1,8 @@
 """The planar arm of the paper (section 4): reach a point with a chain of links.
 
 A task is how far each joint can turn and how long the arm is, `[alpha_max, length]`, both in [0, 1]; a solution sets
-each joint within its limits; the fitness is minus the distance from the tip to the target.
+each joint within its limits; the fitness is minus the distance from the tip to the target. Later papers on many-task
+search take exp(-distance), a number in (0, 1], and the target (0.5, 0.5): `form="exponential"`.
 
 Where this departs from the paper: joint i turns link i, as in the paper's code. Its text, read literally, leaves the
 first link fixed and the last joint without effect.
@@ -9,22 +10,28 @@ first link fixed and the last joint without effect.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from taskelites.errors import finite_array, whole_number
+from taskelites.domains.family import tasks_in_box
+from taskelites.errors import finite_array, one_of, whole_number
 from taskelites.problem import Domain
 from taskelites.sketch import Sketch, Stroke
-from taskelites.tasks import Tasks, as_tasks, cvt, read
 
 NAMES = ("alpha_max", "length")
+FORMS = ("distance", "exponential")
 
 
-def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1.0), seed: int = 0) -> Domain:
+def make(
+    tasks: Any = 5000,
+    dim: int = 10,
+    target: tuple[float, float] = (1.0, 1.0),
+    form: str = "distance",
+    seed: int = 0,
+) -> Domain:
     """The planar arm.
 
     Args:
@@ -32,6 +39,8 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
             [0, 1]; or a file of them.
         dim: how many links.
         target: the point to reach; the arm is at most 1 long and starts at (0, 0).
+        form: of the fitness: "distance" is minus the distance to the target, as in the paper; "exponential" is
+            exp(-distance).
         seed: of the tessellation.
 
     Example:
@@ -44,15 +53,21 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
     point = finite_array("target", target, shape="(2,)", ndim=1)
     if point.shape != (2,):
         raise ValueError(f"target must be a point (x, y), not {target!r}")
-    if isinstance(tasks, str | PathLike):
-        tasks = read(tasks)
-    if isinstance(tasks, int | float | np.integer):
-        chosen = cvt(whole_number("tasks", tasks, least=1), [0, 0], [1, 1], seed=seed, names=NAMES)
-    else:
-        chosen = _own_tasks(tasks)
-    fitness = ArmFitness(target=(float(point[0]), float(point[1])))
+    one_of("form", form, FORMS)
+    chosen = tasks_in_box("the arm", tasks, [0, 0], [1, 1], names=NAMES, seed=seed)
+    fitness = ArmFitness(target=(float(point[0]), float(point[1])), form=form)
     descriptors = chosen.descriptors
     assert descriptors is not None
+    worst = -(np.hypot(*point) + descriptors[:, 1])
+    options: dict[str, Any] = {"target": list(fitness.target)}
+    if form == "exponential":
+        worst = np.exp(worst)
+        options["form"] = form  # only then, so that runs from before there was a choice still go on
+
+    def optimum() -> np.ndarray:
+        best = arm_optimum(descriptors, dim, fitness.target)
+        return np.exp(best) if form == "exponential" else best
+
     return Domain(
         name="arm",
         fitness=fitness,
@@ -61,18 +76,10 @@ def make(tasks: Any = 5000, dim: int = 10, target: tuple[float, float] = (1.0, 1
         dim=dim,
         call="jax",
         draw=ArmDrawing(target=fitness.target),
-        optimum=lambda: arm_optimum(descriptors, dim, fitness.target),
-        worst=-(np.hypot(*point) + descriptors[:, 1]),
-        options={"target": list(fitness.target)},
+        optimum=optimum,
+        worst=worst,
+        options=options,
     )
-
-
-def _own_tasks(tasks: Any) -> Tasks:
-    given = as_tasks(tasks)
-    points = given.descriptors if isinstance(given, Tasks) else None
-    if not isinstance(given, Tasks) or points is None or points.shape[1] != 2 or points.min() < 0 or points.max() > 1:
-        raise ValueError("tasks of the arm must be a number, or an array (n, 2) of [alpha_max, length], each in [0, 1]")
-    return Tasks(given.objects, descriptors=points, distance=given.distance, scale=given.scale, names=NAMES)
 
 
 def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
@@ -92,9 +99,10 @@ def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
 
 @dataclass(frozen=True)
 class ArmFitness:
-    """Minus the distance from the tip to the target, for one solution and one task."""
+    """How near the tip comes to the target, for one solution and one task: minus the distance, or exp(-distance)."""
 
     target: tuple[float, float]
+    form: str = "distance"
 
     def __call__(self, solution: Array, task: Array) -> Array:
         """The fitness, a scalar."""
@@ -111,7 +119,8 @@ class ArmFitness:
         (_, x, y), _ = lax.scan(add_link, (zero, zero, zero), turns, unroll=min(dim, 32))
         length = task[1] / dim
         x, y = length * x - self.target[0], length * y - self.target[1]
-        return -jnp.sqrt(x * x + y * y)
+        below = -jnp.sqrt(x * x + y * y)
+        return jnp.exp(below) if self.form == "exponential" else below
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ class ArmDrawing:
 
 
 def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:
-    """The best fitness that each task allows, `(n,)`, in float64.
+    """Minus the least distance to the target that each task allows, `(n,)`, in float64.
 
     Seen from outside, the points an arm can reach are bounded by its postures that turn towards a direction as fast as
     the joints allow and then go straight: no posture reaches further in that direction. So each direction gives a bound

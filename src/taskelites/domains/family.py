@@ -1,0 +1,48 @@
+"""The tasks of a domain from what a user gives for them: a number, an array, or a file."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from taskelites.errors import whole_number
+from taskelites.tasks import Tasks, as_tasks, cvt, read
+
+
+def tasks_in_box(
+    owner: str, tasks: Any, lower: Sequence[float], upper: Sequence[float], *, names: Sequence[str], seed: int
+) -> Tasks:
+    """Tasks whose descriptors lie in a box.
+
+    Args:
+        owner: the domain, as errors call it.
+        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `(n, k)`; or a file of them.
+        lower: the least value of each descriptor.
+        upper: the greatest.
+        names: of the descriptors.
+        seed: of the tessellation.
+
+    Example:
+        >>> tasks_in_box("the ramp", [[10.0, 0.5]], [0, 0], [45, 1], names=("angle", "friction"), seed=0).names
+        ('angle', 'friction')
+    """
+    if isinstance(tasks, str | PathLike):
+        tasks = read(tasks)
+    if isinstance(tasks, int | float | np.integer):
+        return cvt(whole_number("tasks", tasks, least=1), lower, upper, seed=seed, names=names)
+    given = as_tasks(tasks)
+    points = given.descriptors if isinstance(given, Tasks) else None
+    ranges = [f"[{low:g}, {high:g}]" for low, high in zip(lower, upper, strict=True)]
+    where = f"each in {ranges[0]}" if len(set(ranges)) == 1 else f"in {' and '.join(ranges)}"
+    expected = (
+        f"tasks of {owner} must be a number, or an array (n, {len(names)}) of [{', '.join(names)}], {where}, or a file"
+    )
+    if not isinstance(given, Tasks) or points is None:
+        raise ValueError(f"{expected}, not a family without descriptors; te.tasks.cvt spreads a list over a te.Box")
+    if points.shape[1] != len(names):
+        raise ValueError(f"{expected}, not of shape {points.shape}")
+    outside = np.flatnonzero(((points < lower) | (points > upper)).any(axis=1))
+    if len(outside):
+        raise ValueError(f"{expected}, but tasks[{outside[0]}] is {points[outside[0]].tolist()}")
+    return Tasks(given.objects, descriptors=points, distance=given.distance, scale=given.scale, names=names)
