@@ -195,7 +195,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
     [
         (
             "random,cma",
-            "--algorithms must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
+            "--algorithms must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
         ),
         ("random(size=3)", "random takes no settings, so 'size' can't be set"),
         (
@@ -259,7 +259,7 @@ def test_list_has_a_line_each(capsys):
     [
         (["arn"], "DOMAIN must be one of 'arm', 'hexapod', not 'arn'; did you mean 'arm'?"),
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
-        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'random', not 'mt'"),
+        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'mt'"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
         (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
