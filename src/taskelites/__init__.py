@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
     from taskelites.evaluation import RayExecutor
-    from taskelites.experiments import Comparison, compare
+    from taskelites.experiments import Bench, Comparison, bench, compare
     from taskelites.prediction import Prediction
     from taskelites.problem import Domain, Problem
     from taskelites.result import Result, load
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SBX",
+    "Bench",
     "Box",
     "CmaEs",
     "Comparison",
@@ -59,6 +60,7 @@ __all__ = [
     "TaskWarning",
     "Tasks",
     "Transfer",
+    "bench",
     "callbacks",
     "compare",
     "cover",
@@ -80,7 +82,7 @@ _ROOMS = {
     "domains": ("domain",),
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
     "evaluation": ("RayExecutor",),
-    "experiments": ("Comparison", "compare"),
+    "experiments": ("Bench", "Comparison", "bench", "compare"),
     "prediction": ("Prediction",),
     "problem": ("Domain", "Problem"),
     "result": ("Result", "load"),

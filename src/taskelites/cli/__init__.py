@@ -11,14 +11,15 @@ from typing import Any
 
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
-from taskelites.cli.experiments import EXPERIMENTS, compare, reproduce
+from taskelites.cli.experiments import EXPERIMENTS, bench, compare, reproduce
 from taskelites.cli.exporting import export
 from taskelites.cli.reporting import add_no_report, drawing_time, report
-from taskelites.cli.running import add_manner, replay, resume, run, seconds
+from taskelites.cli.running import add_manner, add_workers, replay, resume, run, seconds
 from taskelites.cli.typed import number
 from taskelites.cli.watching import size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
+from taskelites.experiments.benching import ENTRIES
 from taskelites.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
@@ -34,6 +35,7 @@ examples:
   taskelites watch days --task best,median,worst --out walks.mp4
   taskelites export days --out days.parquet
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
+  taskelites bench --replicates 5 --evaluations 1e5 --out bench
   taskelites reproduce arm --replicates 5 --evaluations 2e5
   taskelites reproduce hexapod --tasks 200 --replicates 5 --evaluations 5e4 --set single_evaluations=2e4
 """
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_watch(commands, shared)
     _add_export(commands, shared)
     _add_compare(commands, shared)
+    _add_bench(commands, shared)
     _add_reproduce(commands, shared)
     listing = commands.add_parser(
         "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
@@ -285,6 +288,40 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_manner(parser, modes=False)
+
+
+def _add_bench(commands: Any, shared: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "bench",
+        parents=[shared],
+        help="all algorithms on all domains: one table, statistics, figures",
+        description="Compare algorithms over replicates on several domains, a comparison for each. With --out, the "
+        "same command again goes on with the runs that are missing, and others add to it.",
+    )
+    parser.set_defaults(command=bench)
+    parser.add_argument(
+        "--algorithms", metavar="A,B,...", help="as for `taskelites compare` (default: all that `list` shows)"
+    )
+    parser.add_argument(
+        "--domains",
+        metavar="A,B,...",
+        help=f"{', '.join(ENTRIES)}, as the benchmark has them (the default), or any other, with options in "
+        "parentheses and labels before: 'archery,far=arm(form=exponential,target=(1,1)),mymodule:mine'",
+    )
+    parser.add_argument("--tasks", metavar="N|FILE", help="of each domain (default: the domain's)")
+    parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 20)")
+    parser.add_argument("--evaluations", type=number, metavar="N", help="the budget (default: 1e6; hexapod: 1e5)")
+    parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
+    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
+    add_workers(parser)
+    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="FOLDER",
+        help="run nothing: page, tables and figures of the benchmark that is there, into it or into --out",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`taskelites compare` and `taskelites reproduce`."""
+"""`taskelites compare`, `taskelites bench` and `taskelites reproduce`."""
 
 import argparse
 import inspect
@@ -16,14 +16,17 @@ from taskelites.cli.typed import (
     labelled,
     make_algorithm,
     make_domain,
+    number,
     number_or_file,
     pair,
     specification,
     split,
 )
 from taskelites.errors import one_of
-from taskelites.experiments import arm, hexapod, reproduce_arm, reproduce_hexapod
+from taskelites.experiments import Bench, arm, hexapod, reproduce_arm, reproduce_hexapod
+from taskelites.experiments import bench as run_bench
 from taskelites.experiments import compare as run_comparison
+from taskelites.experiments.benching import ENTRIES
 from taskelites.experiments.running import label_algorithms
 from taskelites.runs import RunFolder
 from taskelites.storage import file_name
@@ -37,17 +40,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Path], Callable[[Path], list[tuple[st
 
 def compare(options: argparse.Namespace) -> int:
     """Compare algorithms."""
-    algorithms: dict[str, Any] = {}
-    for text in split(options.algorithms):
-        label, rest = labelled(text)
-        name, inline = specification(rest)
-        made = make_algorithm(name, algorithm_maker("--algorithms", name), inline)
-        label = label or next(iter(label_algorithms([made])))
-        if label in algorithms:
-            raise ValueError(f"--algorithms names {label!r} twice; LABEL=NAME gives an algorithm another label")
-        algorithms[label] = made
-    if not algorithms:
-        raise ValueError("--algorithms must name at least one algorithm; `taskelites list` shows them")
+    algorithms = _algorithms(options.algorithms)
     domain = make_domain(options, dict(pair(text) for text in options.set), set())
     if options.add and not options.out:
         raise ValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
@@ -69,6 +62,78 @@ def compare(options: argparse.Namespace) -> int:
     print(f"\nsaved in {folder}: figure, tables, tests, runs", flush=True)
     report_comparison(found, folder, options)
     return 0
+
+
+def _algorithms(given: str) -> dict[str, Any]:
+    """What --algorithms names, by label."""
+    algorithms: dict[str, Any] = {}
+    for text in split(given):
+        label, rest = labelled(text)
+        name, inline = specification(rest)
+        made = make_algorithm(name, algorithm_maker("--algorithms", name), inline)
+        label = label or next(iter(label_algorithms([made])))
+        if label in algorithms:
+            raise ValueError(f"--algorithms names {label!r} twice; LABEL=NAME gives an algorithm another label")
+        algorithms[label] = made
+    if not algorithms:
+        raise ValueError("--algorithms must name at least one algorithm; `taskelites list` shows them")
+    return algorithms
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Compare algorithms on several domains, or write the page on what is there."""
+    width = shutil.get_terminal_size((80, 24)).columns
+    if options.source:
+        _only_from(options)
+        found = Bench.load(options.source)
+        folder = found.save(options.out or options.source)
+        print(f"{found.summary(width)}\n\nsaved in {folder}: bench.md, tables, figures", flush=True)
+        return 0
+    given = {
+        name: value
+        for name in ("replicates", "evaluations", "batch_size", "seed", "workers")
+        if (value := getattr(options, name)) is not None
+    }
+    if options.algorithms is not None:
+        given["algorithms"] = _algorithms(options.algorithms)
+    if options.domains is not None:
+        given["domains"] = _bench_domains(options)
+    elif options.tasks is not None:
+        given["tasks"] = number(options.tasks)
+    with _folder(options.out, "bench") as folder:
+        found = run_bench(**given, out=folder, command=options.line, progress=not options.quiet)
+    print(found.summary(width))
+    print(f"\nsaved in {folder}: bench.md, tables, figures, and a comparison for each domain", flush=True)
+    return 0
+
+
+def _only_from(options: argparse.Namespace) -> None:
+    """With --from nothing is run, so nothing can be said of runs."""
+    for name in ("algorithms", "domains", "evaluations", "replicates", "seed", "batch_size", "tasks", "workers"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--from runs nothing, so --{name.replace('_', '-')} has no meaning there; leave it out")
+
+
+def _bench_domains(options: argparse.Namespace) -> dict[str, Any]:
+    """What --domains names, by label: made with the options in parentheses, or as the benchmark has them."""
+    domains: dict[str, Any] = {}
+    for text in split(options.domains):
+        label, rest = labelled(text)
+        name, inline = specification(rest, "a domain")
+        if "(" not in rest and name in ENTRIES:
+            inline = dict(ENTRIES[name].options)
+            if options.tasks is not None:
+                inline.pop("tasks", None)
+        elif options.tasks is not None and "tasks" in inline:
+            raise ValueError(f"--tasks and the tasks of {rest!r} contradict each other; give one of them")
+        label = label or rest
+        if label in domains:
+            raise ValueError(f"--domains names {label!r} twice; LABEL=NAME gives a domain another label")
+        stated = argparse.Namespace(domain=name, tasks=options.tasks, dim=None)
+        domains[label] = make_domain(stated, inline, set(), "--domains")
+    if not domains:
+        raise ValueError("--domains must name at least one domain; `taskelites list` shows them")
+    return domains
 
 
 def reproduce(options: argparse.Namespace) -> int:

@@ -39,9 +39,7 @@ _MANNER = ("workers", "on_error", "retries", "timeout", "mode")
 def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
     """The options that say how a Python fitness is evaluated, and kept."""
     group = parser.add_argument_group("evaluation, for Python functions")
-    group.add_argument(
-        "--workers", type=_workers, metavar="N|auto", help="local processes; auto measures (default: none)"
-    )
+    add_workers(group)
     group.add_argument("--ray", metavar="auto|ADDRESS", help="evaluate on the Ray cluster there")
     group.add_argument(
         "--on-error", choices=ON_ERROR, help="what an evaluation does that fails (default: skip, and count it)"
@@ -54,6 +52,13 @@ def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True, samples: 
         group.add_argument(
             "--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)"
         )
+
+
+def add_workers(parser: Any) -> None:
+    """The option of how many processes evaluate a Python fitness."""
+    parser.add_argument(
+        "--workers", type=_workers, metavar="N|auto", help="local processes; auto measures (default: none)"
+    )
 
 
 def _workers(text: str) -> int | str:

@@ -45,12 +45,12 @@ def labelled(text: str) -> tuple[str, str]:
     return (label.strip(), rest.strip()) if equals and "(" not in label else ("", text)
 
 
-def specification(text: str) -> tuple[str, dict[str, Any]]:
-    """An algorithm and its settings, from `name` or `name(setting=value, ...)`."""
+def specification(text: str, what: str = "an algorithm") -> tuple[str, dict[str, Any]]:
+    """An algorithm (or another thing) and its settings, from `name` or `name(setting=value, ...)`."""
     name, opened, inside = text.strip().partition("(")
     if not opened:
         return name.strip(), {}
-    wrong = f"an algorithm must be NAME or NAME(SETTING=VALUE, ...), not {text!r}"
+    wrong = f"{what} must be NAME or NAME(SETTING=VALUE, ...), not {text!r}"
     try:
         call = ast.parse(f"settings({inside}", mode="eval").body
     except SyntaxError:
@@ -94,8 +94,8 @@ def pair(text: str) -> tuple[str, Any]:
         return name, value  # a word, such as sbx
 
 
-def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[str]) -> Any:
-    """The domain that was named, made with what was said of it."""
+def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[str], said: str = "--set") -> Any:
+    """The domain that was named, made with what was said of it, by the option `said`."""
     given = dict(extra)
     if options.tasks is not None:
         given["tasks"] = number_or_file(options.tasks)
@@ -116,7 +116,7 @@ def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: se
     accepted = inspect.signature(found).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         for option in given:
-            one_of("--set" if option in extra else "the option", option, {*accepted, *(settings if extra else ())})
+            one_of(said if option in extra else "the option", option, {*accepted, *(settings if extra else ())})
     try:
         domain = found(**given)
     except (ValueError, TypeError, OSError):

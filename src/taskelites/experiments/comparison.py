@@ -231,7 +231,7 @@ class Comparison:
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
         plural = "run" if runs == [1] else "runs"
         lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
-        lines += [*_fitted(self.cells(), width), self.note_on_99()]
+        lines += [*fitted(self.cells(), width), self.note_on_99()]
         if self.missing:
             lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
         if len(self.labels) > 1:
@@ -370,13 +370,14 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
     return settings
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure as PNG and PDF, and close it."""
+def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = 150) -> None:
+    """Write a figure as PNG and PDF, or one of them, and close it."""
     import matplotlib.pyplot as plt
 
     # Without the date in a PDF, the same data give the same file; and publishers want fonts of type 42.
-    for kind, about in (("png", {}), ("pdf", {"CreationDate": None})):
-        write = partial(figure.savefig, format=kind, dpi=150, metadata=about)
+    for kind in kinds:
+        about = {"CreationDate": None} if kind == "pdf" else {}
+        write = partial(figure.savefig, format=kind, dpi=dpi, metadata=about)
         with plt.rc_context({"pdf.fonttype": 42}):
             write_whole(path.with_name(f"{path.name}.{kind}"), write)
     plt.close(figure)
@@ -421,8 +422,15 @@ def _range(low: float, high: float, digits: str) -> str:
     return f" ({high - low:{digits}})" if math.isfinite(high - low) else " (some never)"
 
 
-def _fitted(rows: list[list[str]], width: int | None) -> list[str]:
-    """A table, or the same on its side where it would be too wide."""
+def fitted(rows: list[list[str]], width: int | None) -> list[str]:
+    """A table as lines, its first row that of names; on its side where it would be too wide.
+
+    Example:
+        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 80)
+        ['algorithm  gap', 'random     0.5']
+        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 10)
+        ['random', '  gap  0.5']
+    """
     lines = _aligned(rows)
     if width is None or max(map(len, lines)) <= width:
         return lines

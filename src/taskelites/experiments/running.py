@@ -150,6 +150,25 @@ def _run(
     return comparison
 
 
+def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
+    """Why an algorithm can't be run on a domain, by the checks that `compare` makes before any run; None if it can.
+
+    Example:
+        >>> import taskelites as te
+        >>> refusal(te.domain("arm", tasks=200), te.MultiTaskMapElites(tournament=50)) is None
+        True
+        >>> box = te.Domain(name="box", fitness=max, tasks=te.Box([0], [1]), bounds=(0, 1), dim=1)
+        >>> refusal(box, te.MultiTaskMapElites())
+        "'mt-map-elites' needs a list of tasks, but tasks is a te.Box; ..."
+    """
+    try:
+        job = make_job(domain, None, None, None, None, settings, batch_size, 1, None, None, Manner())
+        _checked_code(settings.name, job)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return None
+
+
 def _check_ends(job: Job) -> None:
     for name, values in (("optimum", job.optimum), ("worst", job.worst)):
         if values is not None and not np.isfinite(values).all():
