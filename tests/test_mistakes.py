@@ -260,7 +260,7 @@ MISTAKES = [
     # domains
     (
         lambda: te.domain("armm"),
-        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', not 'armm'; did you mean 'arm'?",
+        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'valleys', not 'armm'; did you mean 'arm'?",
     ),
     (
         lambda: te.domain("arm", task=3),

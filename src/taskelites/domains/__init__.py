@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from taskelites.domains import archery, arm, cartpole, hexapod
+from taskelites.domains import archery, arm, cartpole, hexapod, valleys
 from taskelites.errors import one_of
 from taskelites.problem import Domain
 
@@ -13,6 +13,7 @@ DOMAINS: dict[str, Callable[..., Domain]] = {
     "hexapod": hexapod.make,
     "archery": archery.make,
     "cartpole": cartpole.make,
+    "valleys": valleys.make,
 }
 
 __all__ = ["DOMAINS", "domain"]

@@ -12,9 +12,10 @@ As a family of tasks it is from Hatzky, Bartz-Beielstein, Eiben and Yaman, "MONE
 Where this departs from Gymnasium: there, `total_mass` and `polemass_length` stay what they were when `masspole` or
 `length` are changed; here they follow. The network sees the state as it is, not rounded to 32 bits.
 
-A pole that falls from unstable balance doubles a difference of rounding about every 7 steps. So of controllers that
-balance for a while and then fail, the steps differ between 32 and 64 bits, and between machines: docs/domains.md has
-figures. Controllers that hold the pole do so in both.
+An upright pole doubles a difference of rounding every 6 to 13 steps. So of controllers that balance for a while and
+then fail, the steps differ between 32 and 64 bits, and between machines. Measured: all of 5000 episodes of 500 elites
+were held to the end in 32 bits, and 99.7 % of them in 64; of networks near such elites (each weight moved by 0.05) 79 %
+of the episodes had the same number of steps, of those over within 100 steps all.
 """
 
 from dataclasses import dataclass

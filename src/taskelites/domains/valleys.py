@@ -1,0 +1,183 @@
+"""Valleys: find the deepest of many, which moves as the task changes.
+
+A task is a point `[east, north]` of the unit square; a solution is a point x of the unit cube, 10 numbers by default;
+the fitness is minus a rotated Rastrigin function whose only global optimum, 0, lies at o(task):
+
+    z = 4 R (x - o(task))        fitness = -mean over i of (z_i^2 + 2 sin^2(pi z_i))
+    o_i(task) = 0.5 + 0.3 sin(2 pi (a_i . task + p_i))
+
+R is a rotation, so that no coordinate can be solved alone; a (in [-1, 1]) and p (in [0, 1]) are drawn once for each
+number of dimensions, always the same. Along each axis of z the next valleys are about 1 away, so that solutions of a
+near task help, those of a distant one mislead. Nothing in it was fitted to an algorithm: it is here to compare them on.
+After Rastrigin, "Systems of extremal control" (1974), with 1 in place of its 10, which makes hills of moderate height.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from taskelites.domains.family import tasks_in_box
+from taskelites.errors import whole_number
+from taskelites.problem import Domain
+from taskelites.sketch import Sketch, Stroke
+
+NAMES = ("east", "north")
+# Of the unit cube in z: how many valleys stand side by side.
+STRETCH = 4.0
+HEIGHT = 2.0
+CENTRE, SWING = 0.5, 0.3
+
+
+def make(tasks: Any = 5000, dim: int = 10, seed: int = 0) -> Domain:
+    """Valleys.
+
+    Args:
+        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `[east, north]`, `(n, 2)`, in
+            [0, 1]; or a file of them.
+        dim: length of a solution.
+        seed: of the tessellation; the valleys do not depend on it.
+
+    Example:
+        >>> import taskelites as te
+        >>> valleys = te.domain("valleys", tasks=300, dim=2)
+        >>> result = te.solve(valleys, evaluations=20_000)
+        >>> bool(0 < result.gap < 0.2)
+        True
+    """
+    dim = whole_number("dim", dim, least=1, most=10_000)
+    chosen = tasks_in_box("valleys", tasks, [0, 0], [1, 1], names=NAMES, seed=seed)
+    descriptors = chosen.descriptors
+    assert descriptors is not None
+    return Domain(
+        name="valleys",
+        fitness=ValleysFitness(dim=dim),
+        tasks=chosen,
+        bounds=(0.0, 1.0),
+        dim=dim,
+        call="jax",
+        draw=ValleysDrawing(),
+        optimum=np.zeros(len(chosen)),
+        worst=worst(descriptors, dim),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """What is drawn once for each number of dimensions, float64.
+
+    Args:
+        rotation: R, `(dim, dim)`.
+        slopes: a, `(dim, 2)`.
+        phases: p, `(dim,)`.
+    """
+
+    rotation: np.ndarray
+    slopes: np.ndarray
+    phases: np.ndarray
+
+
+@lru_cache(maxsize=8)
+def constants(dim: int) -> Constants:
+    """The constants of so many dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> rotation = constants(10).rotation
+        >>> bool(np.allclose(rotation @ rotation.T, np.eye(10)))
+        True
+    """
+    rng = np.random.default_rng(dim)
+    slopes, phases = rng.uniform(-1, 1, (dim, 2)), rng.uniform(0, 1, dim)
+    rotation, triangle = np.linalg.qr(rng.normal(size=(dim, dim)))
+    # Which of two signs a library gives a column would be its own business otherwise.
+    return Constants(rotation=rotation * np.sign(np.diag(triangle)), slopes=slopes, phases=phases)
+
+
+def best(task: Any, dim: int, xp: Any = jnp) -> Any:
+    """The only solution with fitness 0, `(dim,)`; of tasks `(n, 2)`, one row each.
+
+    Example:
+        >>> import numpy as np
+        >>> best(np.array([0.5, 0.5]), 2, xp=np).round(4).tolist()
+        [0.7535, 0.2753]
+    """
+    fixed = constants(dim)
+    slopes, phases = (xp.asarray(values, task.dtype) for values in (fixed.slopes, fixed.phases))
+    turns = task[..., None, 0] * slopes[:, 0] + task[..., None, 1] * slopes[:, 1] + phases
+    return CENTRE + SWING * xp.sin(2 * np.pi * turns)
+
+
+def worst(tasks: np.ndarray, dim: int) -> np.ndarray:
+    """A fitness that no solution of a task falls below, `(n,)`: the farthest corner, and every sine at its peak.
+
+    Example:
+        >>> import numpy as np
+        >>> bool((worst(np.array([[0.5, 0.5]]), 10) < -HEIGHT).all())
+        True
+    """
+    middle = best(np.asarray(tasks), dim, xp=np)
+    return -(STRETCH**2 * np.square(np.maximum(middle, 1 - middle)).mean(axis=1) + HEIGHT)
+
+
+@dataclass(frozen=True)
+class ValleysFitness:
+    """Minus the height above the deepest valley, for one solution and one task.
+
+    Args:
+        dim: length of a solution.
+    """
+
+    dim: int = 10
+
+    def __call__(self, solution: Array, task: Array) -> Array:
+        """The fitness, a scalar."""
+        rotation = jnp.asarray(constants(self.dim).rotation, solution.dtype)
+        # In full precision on accelerators, which else round the factors of products to fewer bits.
+        turned = jnp.matmul(rotation, solution - best(task, self.dim), precision=lax.Precision.HIGHEST)
+        z = STRETCH * turned
+        # A sine squared and not 1 - cos, which in 32 bits is 0 in a wide surrounding of 0.
+        return -jnp.mean(z * z + HEIGHT * jnp.square(jnp.sin(np.pi * z)))
+
+
+@dataclass(frozen=True)
+class ValleysDrawing:
+    """Draws the numbers of a solution side by side, with those of the best one."""
+
+    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
+        """Draw one solution of one task; returns the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
+        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
+
+    def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
+        """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
+
+        Example:
+            >>> import numpy as np
+            >>> task = np.array([[0.5, 0.5]])
+            >>> ValleysDrawing().many(best(task, 3, xp=np), task).titles[0].splitlines()
+            ['east 0.500, north 0.500', '0.0000 from the best in the mean']
+        """
+        number, dim = solutions.shape
+        right = best(np.asarray(tasks, np.float64), dim, xp=np)
+        places = np.broadcast_to(np.arange(1, dim + 1), (number, dim))
+        strokes = [
+            Stroke(
+                points=np.stack([places, right], axis=2), colour="#d1495b", width=0, marker="*", size=9, label="best"
+            ),
+            Stroke(
+                points=np.stack([places, solutions], axis=2), colour="#2a6f97", marker="o", size=4, label="solution"
+            ),
+        ]
+        titles = [
+            f"{NAMES[0]} {east:.3f}, {NAMES[1]} {north:.3f}\n{apart:.4f} from the best in the mean"
+            for (east, north), apart in zip(tasks.tolist(), np.abs(solutions - right).mean(axis=1), strict=True)
+        ]
+        limits = np.tile([0.5, dim + 0.5, -0.02, 1.02], (number, 1))
+        return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("number", "value"), equal=False)

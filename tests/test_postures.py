@@ -1,0 +1,91 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from taskelites.domains import postures
+from taskelites.domains.arm import arm_optimum
+
+
+def evaluated(solution, task):
+    with jax.enable_x64(True):
+        fitness, how = postures.PosturesFitness()(jnp.asarray(solution), jnp.asarray(task, jnp.float64))
+        return float(fitness), np.asarray(how).tolist()
+
+
+def test_hand_worked_postures():
+    straight = np.full(8, 0.5)
+    # The tip at (1, 0), coming from the left, the middle at (0.5, 0), on the line.
+    assert evaluated(straight, [0.5, 0.0]) == (-0.5, [0.0, 0.5])
+    # Seen on the way up, (0.5, 0) is 0.5 m to the right; on the way down, 0.5 m to the left.
+    fitness, how = evaluated(straight, [0.0, 0.5])
+    assert np.isclose(fitness, -np.sqrt(1.25))
+    assert np.allclose(how, [0.0, 0.0])
+    assert np.allclose(evaluated(straight, [0.0, -0.5])[1], [0.0, 1.0])
+    # The first joint a quarter to the left, the fifth a quarter to the right: up half a metre, then right half.
+    bent = np.array([1.0, 0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5])
+    fitness, how = evaluated(bent, [0.5, 0.5])
+    assert abs(fitness) < 1e-15
+    assert np.isclose(how[1], 0.5 + 0.5 * np.sqrt(0.5))  # (0, 0.5) is left of the diagonal
+    assert min(how[0], 1 - how[0]) < 1e-15
+    # Its mirror image comes to (0.5, -0.5), bent to the right.
+    fitness, how = evaluated(1 - bent, [0.5, -0.5])
+    assert abs(fitness) < 1e-15
+    assert np.isclose(how[1], 0.5 - 0.5 * np.sqrt(0.5))
+
+
+def test_the_approach_is_the_direction_of_the_last_link():
+    for last, share in ((1.0, 0.25), (0.75, 0.125), (0.0, 0.75), (0.25, 0.875)):
+        solution = np.append(np.full(7, 0.5), last)
+        assert np.isclose(evaluated(solution, [0.2, 0.1])[1][0], share)
+
+
+def test_a_point_at_the_base_has_a_behaviour_too():
+    fitness, how = evaluated(np.full(8, 0.5), [0.0, 0.0])
+    assert fitness == -1.0
+    assert how == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("dim", [4, 7, 8, 15])
+def test_behaviours_stay_in_their_bounds(dim):
+    rng = np.random.default_rng(dim)
+    points = np.concatenate([rng.uniform(-0.5, 0.5, (2000, 2)), np.zeros((1, 2)), [[0.5, 0.5], [-0.5, 0.5]]])
+    solutions = np.concatenate([rng.random((2001, dim)), np.eye(dim)[:1], np.zeros((1, dim))])
+    fitness, how = jax.vmap(postures.PosturesFitness())(jnp.asarray(solutions), jnp.asarray(points))
+    assert how.shape == (2003, 2)
+    assert (how >= 0).all()
+    assert (how <= 1).all()
+    assert np.ptp(np.asarray(how), axis=0).min() > 0.8
+    assert (fitness <= 0).all()
+    assert (fitness >= postures.make(tasks=points, dim=dim).worst - 1e-6).all()
+    # Many at once, by columns, are the same as one by one.
+    by_column = postures.behaviour(postures.posture(solutions.T, xp=np), points.T, xp=np)
+    around = np.abs(by_column.T - how)
+    assert np.minimum(around, 1 - around).max() < 1e-4
+
+
+@pytest.mark.parametrize("dim", [4, 5, 8])
+def test_every_point_can_be_reached(dim):
+    grid = [(x, y) for x in (-0.5, -0.2, 0.0, 0.1, 0.5) for y in (-0.5, 0.0, 0.3, 0.5)]
+    # Of the arm domain: alpha_max = dim / 2 is 90 degrees a joint.
+    assert all(arm_optimum(np.array([[dim / 2, 1.0]]), dim, point)[0] > -1e-8 for point in grid)
+    assert (postures.make(tasks=10, dim=dim).optimum == 0).all()
+
+
+def test_the_domain():
+    domain = postures.make()
+    assert (domain.name, domain.dim, domain.call, len(domain.tasks)) == ("postures", 8, "jax", 500)
+    assert domain.tasks.names == ("x", "y")
+    with pytest.raises(ValueError, match="dim must be a whole number of at least 4, not 3"):
+        postures.make(dim=3)
+
+
+def test_draw_shows_the_posture():
+    bent = np.array([1.0, 0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5])
+    axes = postures.make(tasks=3).draw(bent, np.array([0.5, 0.5]))
+    _, arm, base, middle, point = (line.get_xydata() for line in axes.lines)
+    assert np.allclose(arm, postures.posture(bent, xp=np))
+    assert base.tolist() == [[0.0, 0.0]]
+    assert np.allclose(middle, [[0.0, 0.5]])
+    assert point.tolist() == [[0.5, 0.5]]
+    assert axes.get_title().startswith("to (0.500, 0.500), 0.0000 m away")
