@@ -129,7 +129,8 @@ def test_better_and_worse_by_hand():
     assert table["worse"].tolist() == [0, 1, 1]
     text = found.summary(80)
     assert "hand: 2 tasks, 8 x 20 evaluations" in text
-    # The area: nothing until 10 evaluations, then one of two tasks until 20. The way ends at the best of all runs, 4.875.
+    # The area: nothing until 10 evaluations, then one of two tasks until 20. The way ends at the best of all runs,
+    # 4.875, which only that run reaches.
     assert text.splitlines()[4].split() == ["good", "4.4375", "1.1094", "never", "0.2", "2/0"]
     assert "mine: - (it can't)" in text
     assert "left out: far (no car)" in text
