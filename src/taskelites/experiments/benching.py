@@ -18,7 +18,7 @@ from taskelites.experiments.benchmark import Bench, comparisons_in, read_plan, w
 from taskelites.experiments.comparison import Comparison
 from taskelites.experiments.page import made as made_by
 from taskelites.experiments.running import compare, label_algorithms, refusal
-from taskelites.problem import Problem, is_domain
+from taskelites.problem import is_domain
 from taskelites.search.statement import as_seed
 from taskelites.storage import file_name
 
@@ -106,10 +106,7 @@ def bench(
         "progress": progress,
     }
     made, left_out = _domains(domains, tasks)
-    refused = {
-        label: _refusals(label, problem, labelled, batch_size, chosen=algorithms is not None)
-        for label, problem in made.items()
-    }
+    refused = {label: _refusals(label, problem, labelled, batch_size) for label, problem in made.items()}
     plan = {
         label: _budget(problem) if evaluations is None else whole_number("evaluations", evaluations, least=1)
         for label, problem in made.items()
@@ -202,19 +199,11 @@ def _budget(problem: Any) -> int:
     return DEFAULT_EVALUATIONS if entry is None else entry.evaluations
 
 
-def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int, *, chosen: bool) -> dict[str, str]:
+def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int) -> dict[str, str]:
     """Which algorithms can't be run on a domain, and why."""
-    reasons = {}
-    stated = Problem(problem.tasks, problem.bounds, getattr(problem, "dim", None))
-    for name, settings in algorithms.items():
-        reason = refusal(problem, settings, batch_size=batch_size)
-        if reason is None and not chosen and problem.call != "jax":
-            # A Python function shows only when it is called whether it gives a behaviour; ours give none.
-            needs = getattr(settings.bind(stated, batch_size), "behaviour_dim", 0)
-            reason = "it needs a behaviour, which the domain is not known to give" if needs else None
-        if reason is not None:
-            reasons[name] = reason
-    if not set(algorithms) - set(reasons):
+    asked = {name: refusal(problem, settings, batch_size=batch_size) for name, settings in algorithms.items()}
+    reasons = {name: reason for name, reason in asked.items() if reason is not None}
+    if len(reasons) == len(algorithms):
         raise ValueError(f"no algorithm can be run on {label!r}: {next(iter(reasons.values()))}")
     return reasons
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,9 +103,11 @@ class Bench:
         lines = ["medians; better/worse: than how many others (Mann-Whitney, Holm, p < 0.05)"]
         for label in self.comparisons:
             lines += ["", self.about(label), *fitted(self._cells(label), width)]
-            lines += [f"{name}: - ({reason})" for name, reason in self.refused.get(label, {}).items()]
+            notes = [f"{name}: - ({reason})" for name, reason in self.refused.get(label, {}).items()]
+            lines += [_wrapped(note, width) for note in notes]
         if self.left_out:
-            lines += ["", *(f"left out: {label} ({reason})" for label, reason in self.left_out.items())]
+            notes = [f"left out: {label} ({reason})" for label, reason in self.left_out.items()]
+            lines += ["", *(_wrapped(note, width) for note in notes)]
         return "\n".join(lines)
 
     def about(self, label: str) -> str:
@@ -163,6 +166,10 @@ class Bench:
             raise FileNotFoundError(f"the benchmark in {str(folder)!r} has no finished run")
         left_out = plan["left_out"] | {label: "no run is finished" for label in plan["domains"] if label not in found}
         return cls(comparisons=found, refused=plan["domains"], left_out=left_out, made=plan["made"])
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    return text if width is None else fill(text, width, subsequent_indent="  ")
 
 
 def _thinned(found: Comparison) -> "pd.DataFrame":
