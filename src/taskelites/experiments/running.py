@@ -159,7 +159,7 @@ def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
         True
         >>> box = te.Domain(name="box", fitness=max, tasks=te.Box([0], [1]), bounds=(0, 1), dim=1)
         >>> refusal(box, te.MultiTaskMapElites())
-        "'mt-map-elites' needs a list of tasks, but tasks is a te.Box; ..."
+        "algorithm 'mt-map-elites' needs a list of tasks, but tasks is a te.Box; ..."
     """
     try:
         job = make_job(domain, None, None, None, None, settings, batch_size, 1, None, None, Manner())
