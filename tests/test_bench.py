@@ -232,12 +232,13 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
 
     def interrupted(problem, **options):
         if options["out"].name == "two":
-            raise te.Interrupted("interrupted after 0 of 1 runs of random")
+            raise te.Interrupted("interrupted after 0 of 1 runs of random; the comparison goes on")
         return compare(problem, **options)
 
     monkeypatch.setattr(benching, "compare", interrupted)
     assert main(command) == 130
-    assert "interrupted after 0 of 1 runs" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': the same" in said
     before = times(tmp_path / "b")
     assert len(before) == 1
     stopped = te.Bench.load(tmp_path / "b")

@@ -1,4 +1,4 @@
-"""MONET: each task is a node of a network, and improves by itself or by what its neighbours have found.
+"""MONET: tasks in a network, each learning by itself and from its neighbours.
 
 Hatzky, Bartz-Beielstein, Eiben and Yaman (PPSN 2026, arXiv 2604.21991). A task is linked to its N nearest ones. Each
 candidate is for a focal task, chosen uniformly at random: with probability p_ind its elite plus Gaussian noise
