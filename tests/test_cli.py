@@ -259,7 +259,7 @@ def test_list_has_a_line_each(capsys):
     [
         (["arn"], "DOMAIN must be one of 'arm', 'hexapod', not 'arn'; did you mean 'arm'?"),
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
-        (["arm", "--algorithm", "mt"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'mt'"),
+        (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
         (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
