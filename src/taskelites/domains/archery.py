@@ -180,5 +180,6 @@ class ArcheryDrawing:
                 tasks.tolist(), rings_hit(misses, xp=np).tolist(), misses.tolist(), strict=True
             )
         ]
-        limits = np.stack([-reach, reach, -reach, reach], axis=1)
+        # More room below, for the legend: an arrow shot straight ahead lands there.
+        limits = np.stack([-1.25 * reach, 1.25 * reach, -1.5 * reach, reach], axis=1)
         return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("to the right (m)", "up (m)"))
