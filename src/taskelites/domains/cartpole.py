@@ -64,9 +64,8 @@ def make(tasks: Any = 5000, starts: int = 10, steps: int = 1000, seed: int = 0) 
     Example:
         >>> import taskelites as te
         >>> cartpole = te.domain("cartpole", tasks=200, starts=3, steps=100)
-        >>> result = te.solve(cartpole, evaluations=5000)
-        >>> bool(result.fitness.mean() > 50)
-        True
+        >>> cartpole.dim, cartpole.tasks.names, cartpole.options
+        (16, ('pole_mass', 'half_length'), {'starts': 3, 'steps': 100})
     """
     starts = whole_number("starts", starts, least=1)
     steps = whole_number("steps", steps, least=1, most=1_000_000)
