@@ -257,7 +257,7 @@ def test_list_has_a_line_each(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["arn"], "DOMAIN must be one of 'arm', 'hexapod', not 'arn'; did you mean 'arm'?"),
+        (["arn"], "DOMAIN must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'valleys', not 'arn'; did you mean 'arm'?"),
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
         (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),

@@ -46,7 +46,7 @@ def test_a_point_at_the_base_has_a_behaviour_too():
     assert how == [0.0, 0.5]
 
 
-@pytest.mark.parametrize("dim", [4, 7, 8, 15])
+@pytest.mark.parametrize("dim", [4, 7])
 def test_behaviours_stay_in_their_bounds(dim):
     rng = np.random.default_rng(dim)
     points = np.concatenate([rng.uniform(-0.5, 0.5, (2000, 2)), np.zeros((1, 2)), [[0.5, 0.5], [-0.5, 0.5]]])

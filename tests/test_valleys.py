@@ -64,7 +64,7 @@ def test_there_are_other_valleys_to_end_in():
 
 
 def test_the_best_moves_smoothly_and_stays_inside():
-    domain = te.domain("valleys")
+    domain = te.domain("valleys", tasks=1000)
     tasks = domain.tasks.descriptors
     inside = valleys.best(tasks, 10, xp=np)
     assert inside.min() >= 0.2

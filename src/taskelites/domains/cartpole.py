@@ -64,9 +64,8 @@ def make(tasks: Any = 5000, starts: int = 10, steps: int = 1000, seed: int = 0) 
     Example:
         >>> import taskelites as te
         >>> cartpole = te.domain("cartpole", tasks=200, starts=3, steps=100)
-        >>> result = te.solve(cartpole, evaluations=5000)
-        >>> bool(result.fitness.mean() > 50)
-        True
+        >>> cartpole.dim, cartpole.tasks.names, cartpole.options
+        (16, ('pole_mass', 'half_length'), {'starts': 3, 'steps': 100})
     """
     starts = whole_number("starts", starts, least=1)
     steps = whole_number("steps", steps, least=1, most=1_000_000)
@@ -215,7 +214,7 @@ class CartpoleFitness:
 
 @dataclass(frozen=True)
 class CartpoleDrawing:
-    """Draws the cart and the pole at some moments, light to dark, from the start that goes worst.
+    """Draws the cart and the pole at some moments, light to dark, the last one red, from the start that goes worst.
 
     Args:
         starts: of the fitness.
@@ -251,7 +250,7 @@ class CartpoleDrawing:
             foot, last = feet[:, i], i == _SNAPSHOTS - 1
             pole = np.stack([foot, foot + tips[:, i]], axis=1)
             colour = "#d1495b" if last else shade
-            strokes.append(Stroke(points=pole, colour=colour, width=2, label="pole, at the end" if last else ""))
+            strokes.append(Stroke(points=pole, colour=colour, width=2))
             strokes.append(Stroke(points=foot[:, None], colour="#2a6f97" if last else shade, width=0, marker="s"))
         titles = [
             f"pole {mass:.3f} kg, 2 x {half:.3f} m\nupright for {least} to {most} steps"
@@ -261,7 +260,7 @@ class CartpoleDrawing:
         ]
         # Room for a cart that has just left its track, and for the longest pole.
         limits = np.tile([-FARTHEST - 0.4, FARTHEST + 0.4, -0.3, 2 * UPPER[1] + 0.3], (len(tasks), 1))
-        return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("x (m)", "height (m)"))
+        return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("x (m); red: at the end", "height (m)"))
 
 
 @partial(jax.jit, static_argnames=("starts", "steps"))
