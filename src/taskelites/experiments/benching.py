@@ -97,6 +97,8 @@ def bench(
     """
     labelled = label_algorithms(list(ALGORITHMS) if algorithms is None else algorithms)
     if not any(settings.name == "random" for settings in labelled.values()):
+        if "random" in labelled:
+            raise ValueError("algorithms must not call another one 'random', which takes part; choose another label")
         labelled |= label_algorithms(["random"])
     batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
     common = {
@@ -106,13 +108,16 @@ def bench(
         "workers": workers,
         "progress": progress,
     }
+    before = _opened(out)
     made, left_out = _domains(domains, tasks)
+    # Tasks, optima and programs are made for it, which takes a while where there are thousands of tasks.
+    _tell(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
     refused = {label: _refusals(label, problem, labelled, batch_size) for label, problem in made.items()}
     plan = {
         label: _budget(problem) if evaluations is None else whole_number("evaluations", evaluations, least=1)
         for label, problem in made.items()
     }
-    before, said = _opened(out), made_by(command or "te.bench")
+    said = made_by(command or "te.bench")
     if out is None:
         found = _compared(made, labelled, refused, plan, None, common)
         return Bench(comparisons=found, refused=refused, left_out=left_out, made=[said])
@@ -131,6 +136,12 @@ def bench(
     return whole
 
 
+def _tell(text: str, progress: bool | None) -> None:
+    """A line for a person who waits."""
+    if progress if progress is not None else sys.stderr is not None and sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
 def _compared(
     domains: dict[str, Any],
     algorithms: dict[str, Any],
@@ -144,9 +155,9 @@ def _compared(
     progress, workers = common["progress"], common["workers"]
     for label, problem in domains.items():
         able = {name: settings for name, settings in algorithms.items() if name not in refused[label]}
-        if progress if progress is not None else sys.stderr is not None and sys.stderr.isatty():
-            runs = f"{len(able)} algorithms, {common['replicates']} runs of {budgets[label]:,} evaluations each"
-            print(f"{label}: {len(problem.tasks):,} tasks, {runs}", file=sys.stderr, flush=True)
+        runs = f"{len(able)} algorithms, {common['replicates']} runs of {budgets[label]:,} evaluations each"
+        size = f"{len(problem.tasks):,} tasks, " if hasattr(problem.tasks, "__len__") else ""
+        _tell(f"{label}: {size}{runs}", progress)
         place = None if folder is None else folder / file_name(label)
         try:
             found[label] = compare(
