@@ -1,6 +1,7 @@
 """The benchmark: domains side by side, going on, what refuses and what is left out, page and tables."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from test_comparison import result
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.experiments import benching
+from taskelites.experiments import benching, benchmark, comparison
 from taskelites.experiments.benchmark_page import page_text
 from taskelites.experiments.running import label_algorithms
 
@@ -32,6 +33,14 @@ def small(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench") / "small"
     bench(folder, command="taskelites bench --small")
     return folder
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures take most of the time of runs as small as these, and one test looks at them."""
+    monkeypatch.setattr(te.Comparison, "plot", lambda self: [SimpleNamespace(figure=None)])
+    for module in (benchmark, comparison):
+        monkeypatch.setattr(module, "save_figure", lambda *_, **__: None)
 
 
 def times(folder):
@@ -72,7 +81,8 @@ def test_tables_and_page(small):
         assert (small / name).stat().st_size > 1000
 
 
-def test_the_same_again_runs_nothing_and_more_is_put_into_it(small, tmp_path):
+@pytest.mark.usefixtures("undrawn")
+def test_the_same_again_runs_nothing_and_more_is_put_into_it(small):
     before = times(small)
     again = bench(small, domains=[domain()], algorithms=["random", "map-elites-random"], command="more")
     assert list(again.comparisons) == ["best", "line"]  # what is there stays
@@ -90,6 +100,7 @@ def test_the_same_again_runs_nothing_and_more_is_put_into_it(small, tmp_path):
         bench(small, evaluations=200)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_can_be_written_elsewhere_without_running(small, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["bench", "--from", str(small), "--out", str(tmp_path / "docs")]) == 0
@@ -154,6 +165,7 @@ class Refuses(te.RandomSampling):
         return super().bind(problem, batch_size)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_algorithm_that_refuses_a_domain_is_shown_with_its_reason(tmp_path):
     found = bench(tmp_path / "b", algorithms=[Refuses(), "random"], domains=[domain()])
     assert list(found.refused["line"]) == ["refuses"]
@@ -226,6 +238,7 @@ def test_folders_that_hold_something_else(tmp_path):
         te.Bench.load(tmp_path)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monkeypatch, capsys):
     command = ["bench", "--domains", "one=archery,two=archery", "--tasks", "200", "--evaluations", "640"]
     command += ["--replicates", "1", "--algorithms", "random", "--out", str(tmp_path / "b"), "--quiet"]
@@ -250,6 +263,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
     assert "two: 200 tasks, 1 x 640 evaluations" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_reads_domains_with_options_and_labels(tmp_path, capsys):
     common = ["--evaluations", "64", "--replicates", "1", "--algorithms", "random", "--tasks", "200", "--quiet"]
     assert main(["bench", "--domains", "arm,plain=arm(target=(1,1))", *common, "--out", str(tmp_path / "b")]) == 0

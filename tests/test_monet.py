@@ -115,7 +115,7 @@ def test_the_archive_equals_that_of_a_plain_loop(individual, neighbour, ties):
         loop = PlainLoop(4, individual, neighbour == "best")
         state = core.init(jax.random.key(11))
         ask, tell = jax.jit(core.ask), jax.jit(core.tell)
-        for _ in range(150):
+        for _ in range(100):
             candidates, state = ask(state)
             focal, children, ways = loop.ask()
             solutions = np.asarray(candidates.solutions)
