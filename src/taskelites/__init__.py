@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taskelites import callbacks, show, tasks
-    from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, MultiTaskMapElites, RandomSampling
+    from taskelites.algorithms import (
+        CmaEs,
+        MapElitesAll,
+        MapElitesRandom,
+        MultiTaskMapElites,
+        MultiTaskMultiBehaviour,
+        RandomSampling,
+    )
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from taskelites.experiments import Comparison, compare
     from taskelites.prediction import Prediction
     from taskelites.problem import Domain, Problem
+    from taskelites.repertoire import Repertoire
     from taskelites.result import Result, load
     from taskelites.runs import failures
     from taskelites.search import Optimizer, Target, solve
@@ -44,12 +52,14 @@ __all__ = [
     "MapElitesAll",
     "MapElitesRandom",
     "MultiTaskMapElites",
+    "MultiTaskMultiBehaviour",
     "Optimizer",
     "Polynomial",
     "Prediction",
     "Problem",
     "RandomSampling",
     "RayExecutor",
+    "Repertoire",
     "Result",
     "RunInUseError",
     "Sketch",
@@ -74,7 +84,10 @@ __all__ = [
 # Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
 # `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
 _ROOMS = {
-    "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "RandomSampling"),
+    "algorithms": (
+        *("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "MultiTaskMultiBehaviour"),
+        "RandomSampling",
+    ),
     "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
@@ -82,6 +95,7 @@ _ROOMS = {
     "experiments": ("Comparison", "compare"),
     "prediction": ("Prediction",),
     "problem": ("Domain", "Problem"),
+    "repertoire": ("Repertoire",),
     "result": ("Result", "load"),
     "runs": ("failures",),
     "sketch": ("Sketch", "Stroke"),

@@ -7,6 +7,7 @@ from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation
 from taskelites.algorithms.map_elites_all import MapElitesAll
 from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.algorithms.mtmb_map_elites import MultiTaskMultiBehaviour
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import one_of
 
@@ -14,6 +15,7 @@ ALGORITHMS: dict[str, type[Settings]] = {
     "mt-map-elites": MultiTaskMapElites,
     "map-elites-random": MapElitesRandom,
     "map-elites-all": MapElitesAll,
+    "mtmb-map-elites": MultiTaskMultiBehaviour,
     "cma-es": CmaEs,
     "random": RandomSampling,
 }
@@ -29,6 +31,7 @@ __all__ = [
     "MapElitesAll",
     "MapElitesRandom",
     "MultiTaskMapElites",
+    "MultiTaskMultiBehaviour",
     "RandomSampling",
     "Settings",
     "as_algorithm",

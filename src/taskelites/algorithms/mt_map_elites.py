@@ -150,6 +150,7 @@ class MultiTaskMapElitesCore(Core):
     start_steps: Array
     sizes: Array
     batch_size: int = static()
+    ties: bool = static(default=False)
 
     @property
     def rows(self) -> int:
@@ -201,12 +202,17 @@ class MultiTaskMapElitesCore(Core):
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and count the successes of the sizes they were made with."""
         niches = evaluation.place(candidates.niches)
-        archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)  # 2.3
+        archive, success = archives.insert(
+            state.archive, candidates.solutions, niches, evaluation.fitness, ties=self.ties
+        )  # 2.3
+        return self.learnt(replace(state, archive=archive), candidates, niches, success)
+
+    def learnt(self, state: Any, candidates: Candidates, niches: Array, success: Array) -> tuple[Any, Info]:
+        """Count the successes of the sizes that candidates were made with (2.4); those sent nowhere were not told."""
         made_with = candidates.origin[:, None] == jnp.arange(len(self.sizes))
         made_with &= (niches != NOWHERE)[:, None]
         after = replace(
             state,
-            archive=archive,
             tried=state.tried + jnp.sum(made_with, axis=0, dtype=jnp.int32),
             successes=state.successes + jnp.sum(made_with & success[:, None], axis=0, dtype=jnp.int32),
         )

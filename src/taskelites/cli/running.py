@@ -215,7 +215,8 @@ def _replayed(domain: Domain, failure: FailedEvaluation, manner: Manner, *, here
         raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
     tasks: Tasks = domain.tasks
     work = Work(np.array([0]), failure.solution[None], tasks.pick(np.array([failure.task])))
-    caller = manner.caller(domain.fitness, domain.call)
+    behaviour = getattr(domain, "behaviour", None)
+    caller = manner.caller(domain.fitness, domain.call, 0 if behaviour is None else len(behaviour), keeps=True)
     engine = Here(caller, lambda: False) if here else Workers(caller, 1, manner.timeout)
     try:
         engine.submit(work)
