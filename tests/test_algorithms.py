@@ -36,6 +36,7 @@ jax_sphere, jax_behaviour = JaxSphere(), JaxSphere(behaviour=True)
 # One row for each algorithm: settings, the problem it is tried on, its fitness.
 CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.items()} | {
     "mtmb-map-elites": (te.MultiTaskMultiBehaviour(cells=(4,)), DESCRIBED, jax_behaviour),
+    "pt-map-elites on a box": (te.ParametricTaskMapElites(cells=12, dataset=50), BOX, jax_sphere),
     "toy-every-task": (toys.EveryTask(), LIST, jax_sphere),
     "toy-four-behaviours": (toys.FourBehaviours(), LIST, jax_behaviour),
     "toy-box": (toys.CellsOfABox(), BOX, jax_sphere),

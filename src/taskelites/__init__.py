@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MapElitesRandom,
         MultiTaskMapElites,
         MultiTaskMultiBehaviour,
+        ParametricTaskMapElites,
         RandomSampling,
     )
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
@@ -54,6 +55,7 @@ __all__ = [
     "MultiTaskMapElites",
     "MultiTaskMultiBehaviour",
     "Optimizer",
+    "ParametricTaskMapElites",
     "Polynomial",
     "Prediction",
     "Problem",
@@ -86,7 +88,7 @@ __all__ = [
 _ROOMS = {
     "algorithms": (
         *("CmaEs", "MapElitesAll", "MapElitesRandom", "MultiTaskMapElites", "MultiTaskMultiBehaviour"),
-        "RandomSampling",
+        *("ParametricTaskMapElites", "RandomSampling"),
     ),
     "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),

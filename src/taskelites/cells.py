@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.spatial import Delaunay, KDTree, QhullError
 
 from taskelites.errors import whole_number
 from taskelites.pytree import record, static
@@ -18,6 +19,8 @@ MOST_CELLS = 2**24
 MOST_CENTRES = 20_000
 # Of a tessellation: fewer points than this make its cells uneven.
 _LEAST_SAMPLES = 10_000
+# Up to so many points of so many dimensions a triangulation takes seconds, not minutes.
+_TRIANGULATED = {2: 1_000_000, 3: 100_000, 4: 5_000, 5: 500, 6: 200}
 
 
 @record
@@ -110,3 +113,48 @@ def grid_within(most: int, dim: int) -> tuple[int, ...]:
         if prod(shape) // side * (side + 1) <= most:
             shape[i] += 1
     return tuple(shape)
+
+
+def adjacent(points: np.ndarray) -> np.ndarray:
+    """The cells around each centre, `(n, width)`: its own number first, then its neighbours', the rest of a row -1.
+
+    Neighbours are those of the Delaunay triangulation, at most `8 (k + 1)`, the nearest; with one descriptor, the next
+    on both sides. Where there is no triangulation (many descriptors or too many points of several, points on a line,
+    points in one place), they are the `2 (k + 1)` nearest.
+
+    Example:
+        >>> import numpy as np
+        >>> adjacent(np.array([[0.0], [0.9], [0.5]])).tolist()
+        [[0, 2, -1], [1, 2, -1], [2, 0, 1]]
+    """
+    number, dim = points.shape
+    if dim == 1:
+        return _beside(points[:, 0])
+    nearest = np.asarray(KDTree(points).query(points, k=range(1, min(number, 2 * (dim + 1) + 1) + 1))[1])
+    own = np.arange(number)
+    others: list[np.ndarray] = [row[row != i] for i, row in enumerate(nearest)]
+    if number <= _TRIANGULATED.get(dim, 0):
+        try:
+            starts, joined = Delaunay(points).vertex_neighbor_vertices
+        except QhullError:  # they lie on a line or in a plane, or are too few
+            starts, joined = np.zeros(number + 1, np.int64), np.empty(0, np.int64)
+        most = 8 * (dim + 1)
+        for i in own[np.diff(starts) > 0]:
+            near = np.sort(joined[starts[i] : starts[i + 1]])
+            others[i] = near[np.argsort(np.square(points[near] - points[i]).sum(axis=1), kind="stable")][:most]
+    table = np.full((number, 1 + max(map(len, others))), -1, np.int32)
+    table[:, 0] = own
+    for i, near in enumerate(others):
+        table[i, 1 : 1 + len(near)] = near
+    return table
+
+
+def _beside(places: np.ndarray) -> np.ndarray:
+    """The same on a line."""
+    order = np.argsort(places, kind="stable")
+    table = np.full((len(places), 3), -1, np.int32)
+    table[:, 0] = np.arange(len(places))
+    table[order[1:], 1] = order[:-1]
+    free = np.where(table[order[:-1], 1] < 0, 1, 2)
+    table[order[:-1], free] = order[1:]
+    return table

@@ -66,6 +66,27 @@ class Prediction:
         )
 
 
+def as_good(places: np.ndarray, fitness: np.ndarray, known: np.ndarray, elites: np.ndarray) -> np.ndarray:
+    """Which evaluations are at least as good as the median of the elites around them: `2 (k + 1)`, the nearest.
+
+    Most evaluations on a task were its only one, and predictions made of all of them are poor.
+
+    Args:
+        places: `(m, k)`, of the evaluations.
+        fitness: `(m,)`.
+        known: `(n, k)`, of the elites.
+        elites: `(n,)`, their fitness.
+
+    Example:
+        >>> line = np.arange(4.0)[:, None]
+        >>> as_good(line, np.array([0.0, 3.0, 2.5, 1.0]), line, np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+        [False, True, True, False]
+    """
+    size = min(len(known), 2 * (known.shape[1] + 1))
+    near = KDTree(known).query(places, k=range(1, size + 1))[1]
+    return np.asarray(fitness >= np.median(elites[np.asarray(near)], axis=1))
+
+
 class Predictor:
     """What the elites of solved tasks say about other tasks.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from taskelites import metrics
 from taskelites.errors import whole_number
-from taskelites.prediction import Prediction, Predictor
+from taskelites.prediction import Prediction, Predictor, as_good
 from taskelites.repertoire import Repertoire
 from taskelites.storage import write_arrays
 from taskelites.tasks import Box, Names, Tasks, column_names
@@ -328,7 +328,8 @@ class Result:
         """A solution for tasks that were not solved, made of the elites of solved tasks near them, `(m, dim)`.
 
         Nothing is evaluated, and all lie inside the bounds (those of the run; for a result that was made by hand, and
-        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more.
+        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more. A result
+        on a `te.Box` also uses those evaluations of its repertoire that are as good as the elites around them.
 
         Args:
             new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors.
@@ -365,8 +366,15 @@ class Result:
         solved = self.solved
         if not solved.any():
             raise ValueError("predict needs at least one solved task, and none is solved")
-        lower, upper = self.bounds.T
-        return Predictor(self.tasks.positions[solved], self.solutions[solved], self.fitness[solved], lower, upper)
+        places, solutions, fitness = self.tasks.positions[solved], self.solutions[solved], self.fitness[solved]
+        kept = self.repertoire
+        if kept is not None and kept.tasks is not None and len(kept):
+            known = self.tasks.locate(kept.tasks)
+            good = np.flatnonzero(as_good(known, kept.fitness, places, fitness))
+            places = np.concatenate([places, known[good]])
+            solutions = np.concatenate([solutions, kept.solutions[good]])
+            fitness = np.concatenate([fitness, kept.fitness[good]])
+        return Predictor(places, solutions, fitness, *self.bounds.T)
 
     def _places(self, new_tasks: Any) -> np.ndarray:
         """Where other tasks lie among these."""

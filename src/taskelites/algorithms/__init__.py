@@ -8,6 +8,7 @@ from taskelites.algorithms.map_elites_all import MapElitesAll
 from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
 from taskelites.algorithms.mtmb_map_elites import MultiTaskMultiBehaviour
+from taskelites.algorithms.pt_map_elites import ParametricTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import one_of
 
@@ -16,6 +17,7 @@ ALGORITHMS: dict[str, type[Settings]] = {
     "map-elites-random": MapElitesRandom,
     "map-elites-all": MapElitesAll,
     "mtmb-map-elites": MultiTaskMultiBehaviour,
+    "pt-map-elites": ParametricTaskMapElites,
     "cma-es": CmaEs,
     "random": RandomSampling,
 }
@@ -32,6 +34,7 @@ __all__ = [
     "MapElitesRandom",
     "MultiTaskMapElites",
     "MultiTaskMultiBehaviour",
+    "ParametricTaskMapElites",
     "RandomSampling",
     "Settings",
     "as_algorithm",

@@ -171,19 +171,32 @@ class MultiTaskMapElitesCore(Core):
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites, each with a task near its first parent's; random ones at first."""
         key = draws.fold_in(state.key, state.step)
-        arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
-        starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
+        starting = self.starting(state)
         # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
         anything, anywhere = self.random(draws.fold_in(key, 0))
-        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
+        children, near, arms = self.offspring(key, state)
         niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, children),
             niches=niches,
             tasks=task_rows(self.descriptors, niches),
-            origin=jnp.full(self.rows, jnp.where(starting, -1, arm)),
+            origin=jnp.where(starting, -1, arms),
         )
         return candidates, replace(state, step=state.step + 1)
+
+    def starting(self, state: Any) -> Array:
+        """Whether random solutions are still to come (1)."""
+        return (state.step < self.start_steps) | (state.archive.solved_count == 0)
+
+    def arm(self, state: Any) -> Array:
+        """Which of the sizes the next tournaments have (2.5)."""
+        return ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)
+
+    def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
+        """What comes after the random start: solutions, the tasks they are for, the sizes they were made with."""
+        arm = self.arm(state)
+        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
+        return children, near, jnp.full(self.rows, arm)
 
     def random(self, key: Array) -> tuple[Array, Array]:
         """Random solutions on random tasks (1)."""
