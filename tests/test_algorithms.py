@@ -15,6 +15,7 @@ from taskelites.algorithms import ALGORITHMS, Evaluation, as_algorithm
 from taskelites.evaluation import TracedFitness
 
 LIST = te.Problem(np.linspace(0, 1, 24)[:, None], bounds=[(0.0, 1.0), (-2.0, 3.0)])
+DESCRIBED = te.Problem(LIST.tasks, LIST.bounds, behaviour=[(0.0, 1.0)])
 BOX = te.Problem(te.Box([0.0], [1.0]), bounds=[(0.0, 1.0), (-2.0, 3.0)])
 
 
@@ -34,10 +35,14 @@ jax_sphere, jax_behaviour = JaxSphere(), JaxSphere(behaviour=True)
 
 # One row for each algorithm: settings, the problem it is tried on, its fitness.
 CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.items()} | {
+    "mtmb-map-elites": (te.MultiTaskMultiBehaviour(cells=(4,)), DESCRIBED, jax_behaviour),
+    "pt-map-elites on a box": (te.ParametricTaskMapElites(cells=12, dataset=50), BOX, jax_sphere),
     "toy-every-task": (toys.EveryTask(), LIST, jax_sphere),
     "toy-four-behaviours": (toys.FourBehaviours(), LIST, jax_behaviour),
     "toy-box": (toys.CellsOfABox(), BOX, jax_sphere),
 }
+# Those whose fitness returns a behaviour; the toy's problem does not tell its bounds.
+PAIRED = ("toy-four-behaviours", "mtmb-map-elites")
 
 
 @pytest.fixture(params=CASES)
@@ -180,7 +185,7 @@ def test_the_budget_is_met_exactly(name, call, budget):
     def each(solution, task):
         calls.append(1)
         value = -np.abs(solution - task[0]).sum()
-        return (value, solution[:1]) if settings.name == "toy-four-behaviours" else value
+        return (value, solution[:1]) if settings.name in PAIRED else value
 
     def batch(solutions, tasks):
         calls.extend([1] * len(solutions))
@@ -191,6 +196,7 @@ def test_the_budget_is_met_exactly(name, call, budget):
         functions[call],
         problem.tasks,
         bounds=problem.bounds,
+        behaviour=problem.behaviour,
         call=call,
         algorithm=settings,
         evaluations=budget,
@@ -208,7 +214,7 @@ def test_the_budget_is_met_exactly(name, call, budget):
 def test_each_row_of_the_history_is_what_a_run_that_ends_there_finds(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
-    options = {"bounds": problem.bounds, "call": call, "algorithm": settings, "batch_size": 16, "seed": 2}
+    options = {"call": call, "algorithm": settings, "batch_size": 16, "seed": 2} | stated(problem)
     history = te.solve(function, problem.tasks, evaluations=410, **options).history
     points = history["evaluations"].tolist()
     # The same points for all algorithms, whatever the number of rows of their steps; the opening of one has 112 rows.
@@ -224,11 +230,11 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
     settings, problem, _ = CASES[name]
 
     def run(*budgets):
-        optimizer = te.Optimizer(problem.tasks, bounds=problem.bounds, algorithm=settings, batch_size=16, seed=3)
+        optimizer = te.Optimizer(problem.tasks, algorithm=settings, batch_size=16, seed=3, **stated(problem))
         for budget in budgets:
             while optimizer.evaluations < budget:
                 candidates = optimizer.ask(at_most=budget - optimizer.evaluations)
-                behaviour = candidates.solutions[:, :1] if settings.name == "toy-four-behaviours" else None
+                behaviour = candidates.solutions[:, :1] if settings.name in PAIRED else None
                 optimizer.tell(candidates, sphere(candidates.solutions, candidates.tasks), behaviour)
             result = optimizer.result()  # looking does not disturb
             assert result.evaluations == budget
@@ -245,18 +251,22 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
 def test_targets_and_known_solutions_work(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
-    options = {"bounds": problem.bounds, "call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16}
+    options = {"call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16} | stated(problem)
     result = te.solve(function, problem.tasks, target=-2.0, **options)
     assert result.evaluations < 5000
-    if problem is LIST:
+    if problem is not BOX:
         known = te.solve(function, problem.tasks, initial=([[0.5, 0.5]], [20]), **options | {"evaluations": 1})
         assert np.flatnonzero(known.solved).tolist() == [20]
+
+
+def stated(problem):
+    return {"bounds": problem.bounds, "behaviour": problem.behaviour}
 
 
 def toy_batch(settings):
     def batch(solutions, tasks):
         values = sphere(solutions, tasks)
-        return (values, solutions[:, :1]) if settings.name == "toy-four-behaviours" else values
+        return (values, solutions[:, :1]) if settings.name in PAIRED else values
 
     return batch
 

@@ -12,8 +12,8 @@ import taskelites
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
     "errors", "pytree", "storage", "draws",
-    "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "metrics",
-    "prediction",
+    "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "cells", "metrics",
+    "prediction", "repertoire",
     "algorithms", "evaluation", "result", "export", "runs", "callbacks", "search", "domains", "analysis",
     "experiments", "show",
     "__init__", "cli", "__main__",

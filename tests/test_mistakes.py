@@ -165,7 +165,7 @@ MISTAKES = [
     # the algorithm
     (
         lambda: solve(algorithm="mt-map-elite"),
-        "algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'random', not 'mt-map-elite'; did you mean 'mt-map-elites'?",
+        "algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map-elite'; did you mean 'mt-map-elites'?",
     ),
     (
         lambda: solve(algorithm=te.MultiTaskMapElites),

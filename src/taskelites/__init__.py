@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taskelites import callbacks, show, tasks
-    from taskelites.algorithms import CmaEs, MapElitesAll, MapElitesRandom, Monet, MultiTaskMapElites, RandomSampling
+    from taskelites.algorithms import (
+        Auto,
+        CmaEs,
+        MapElitesAll,
+        MapElitesRandom,
+        Monet,
+        MultiTaskMapElites,
+        MultiTaskMultiBehaviour,
+        ParametricTaskMapElites,
+        RandomSampling,
+    )
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from taskelites.experiments import Bench, Comparison, bench, compare
     from taskelites.prediction import Prediction
     from taskelites.problem import Domain, Problem
+    from taskelites.repertoire import Repertoire
     from taskelites.result import Result, load
     from taskelites.runs import failures
     from taskelites.search import Optimizer, Target, solve
@@ -31,6 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SBX",
+    "Auto",
     "Bench",
     "Box",
     "CmaEs",
@@ -46,12 +58,15 @@ __all__ = [
     "MapElitesRandom",
     "Monet",
     "MultiTaskMapElites",
+    "MultiTaskMultiBehaviour",
     "Optimizer",
+    "ParametricTaskMapElites",
     "Polynomial",
     "Prediction",
     "Problem",
     "RandomSampling",
     "RayExecutor",
+    "Repertoire",
     "Result",
     "RunInUseError",
     "Sketch",
@@ -77,7 +92,10 @@ __all__ = [
 # Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
 # `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
 _ROOMS = {
-    "algorithms": ("CmaEs", "MapElitesAll", "MapElitesRandom", "Monet", "MultiTaskMapElites", "RandomSampling"),
+    "algorithms": (
+        *("Auto", "CmaEs", "MapElitesAll", "MapElitesRandom", "Monet", "MultiTaskMapElites"),
+        *("MultiTaskMultiBehaviour", "ParametricTaskMapElites", "RandomSampling"),
+    ),
     "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
@@ -85,6 +103,7 @@ _ROOMS = {
     "experiments": ("Bench", "Comparison", "bench", "compare"),
     "prediction": ("Prediction",),
     "problem": ("Domain", "Problem"),
+    "repertoire": ("Repertoire",),
     "result": ("Result", "load"),
     "runs": ("failures",),
     "sketch": ("Sketch", "Stroke"),

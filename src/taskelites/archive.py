@@ -108,6 +108,26 @@ def insert(
     return archive, success.reshape(-1)[:rows]
 
 
+def inserted(before: Archive, after: Archive, niches: Array) -> Array:
+    """Where `insert` wrote each row, `(rows,)`: its niche, or a number past all niches if it is no elite afterwards.
+
+    For what an algorithm keeps beside an elite: `array.at[inserted(...)].set(rows, mode="drop")`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites import archive
+        >>> niches = jnp.array([0, 0, 1])
+        >>> before = archive.empty(2, 1)
+        >>> after, _ = archive.insert(before, jnp.zeros((3, 1)), niches, jnp.array([1.0, 2.0, jnp.nan]))
+        >>> archive.inserted(before, after, niches).tolist()
+        [2, 0, 2]
+    """
+    # The number of the evaluation that gave an elite tells the row.
+    number = before.told + jnp.arange(1, len(niches) + 1, dtype=jnp.int32)
+    gave = after.last_improved.at[niches].get(mode="fill", fill_value=0) == number
+    return jnp.where(gave, niches, len(after.fitness))
+
+
 def _insert_chunk(
     archive: Archive, solutions: Array, niches: Array, fitness: Array, ties: bool
 ) -> tuple[Archive, Array]:

@@ -66,6 +66,27 @@ class Prediction:
         )
 
 
+def as_good(places: np.ndarray, fitness: np.ndarray, known: np.ndarray, elites: np.ndarray) -> np.ndarray:
+    """Which evaluations are at least as good as the median of the elites around them: `2 (k + 1)`, the nearest.
+
+    Most evaluations on a task were its only one, and predictions made of all of them are poor.
+
+    Args:
+        places: `(m, k)`, of the evaluations.
+        fitness: `(m,)`.
+        known: `(n, k)`, of the elites.
+        elites: `(n,)`, their fitness.
+
+    Example:
+        >>> line = np.arange(4.0)[:, None]
+        >>> as_good(line, np.array([0.0, 3.0, 2.5, 1.0]), line, np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+        [False, True, True, False]
+    """
+    size = min(len(known), 2 * (known.shape[1] + 1))
+    near = KDTree(known).query(places, k=range(1, size + 1))[1]
+    return np.asarray(fitness >= np.median(elites[np.asarray(near)], axis=1))
+
+
 class Predictor:
     """What the elites of solved tasks say about other tasks.
 
@@ -236,24 +257,38 @@ def _blend(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers:
 
 
 def _linear(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """A plane fitted to the neighbours by weighted least squares, read at the place (Cleveland and Devlin, 1988).
+    """A plane fitted to the neighbours by weighted least squares, read at the place (Cleveland and Devlin, 1988)."""
+    solutions = known.units[numbers]
+    weights = plane_weights(known.positions[numbers] - places[:, None], distances, _kinship(solutions))
+    return np.einsum("mk,mkd->md", weights, solutions)
 
-    A ridge far below rounding keeps directions in which the neighbours do not differ flat.
+
+def plane_weights(away: np.ndarray, distances: np.ndarray, trust: np.ndarray | float = 1.0) -> np.ndarray:
+    """How much each neighbour counts for what a plane, fitted to what they hold, has at the place itself, `(m, k)`.
+
+    The nearer a neighbour, the more it counts in the fit. A ridge far below rounding keeps directions in which the
+    neighbours do not differ flat.
+
+    Args:
+        away: `(m, k, p)`, from each place to its neighbours.
+        distances: `(m, k)`, ascending.
+        trust: what each counts besides, `(m, k)`.
+
+    Example:
+        >>> import numpy as np
+        >>> plane_weights(np.array([[[1.0], [2.0]]]), np.array([[1.0, 2.0]])).round(3).tolist()
+        [[2.0, -1.0]]
     """
     reach = 1.1 * _span(distances)
-    solutions = known.units[numbers]
-    weights = (1 - (distances / reach) ** 3) ** 3 * _kinship(solutions)
+    weights = (1 - (distances / reach) ** 3) ** 3 * trust
     weights /= weights.sum(axis=1, keepdims=True)
-    away = (known.positions[numbers] - places[:, None]) / reach[..., None]
-    centre, mean = np.einsum("mk,mkp->mp", weights, away), np.einsum("mk,mkd->md", weights, solutions)
-    away -= centre[:, None]
-    weighted = (away * weights[..., None]).transpose(0, 2, 1)
-    spread = weighted @ away
+    away = away / reach[..., None]
+    centre = np.einsum("mk,mkp->mp", weights, away)
+    away = away - centre[:, None]
+    spread = (away * weights[..., None]).transpose(0, 2, 1) @ away
     ridge = 1e-9 * np.trace(spread, axis1=1, axis2=2) + np.finfo(float).tiny ** 0.5
-    slope = np.linalg.solve(
-        spread + ridge[:, None, None] * np.eye(spread.shape[1]), weighted @ (solutions - mean[:, None])
-    )
-    return np.asarray(mean - np.einsum("mp,mpd->md", centre, slope))
+    slope = np.linalg.solve(spread + ridge[:, None, None] * np.eye(spread.shape[1]), centre[..., None])
+    return np.asarray(weights * (1 - (away @ slope)[..., 0]))
 
 
 def _regressor(

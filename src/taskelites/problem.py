@@ -20,6 +20,8 @@ class Problem:
         tasks: what is to be solved.
         bounds: a pair for all dimensions (then `dim` says how many), or one pair a dimension.
         dim: length of a solution.
+        behaviour: one pair `(lower, upper)` for each number of the behaviour that the fitness returns beside the
+            fitness; None if it returns the fitness alone.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -31,12 +33,14 @@ class Problem:
     tasks: Any
     bounds: Any
     dim: int | None = None
+    behaviour: Any = None
 
     def __post_init__(self) -> None:
         lower, upper = _parse_bounds(self.bounds, self.dim)
         object.__setattr__(self, "tasks", as_tasks(self.tasks))
         object.__setattr__(self, "bounds", np.stack([lower, upper], axis=1))
         object.__setattr__(self, "dim", len(lower))
+        object.__setattr__(self, "behaviour", behaviour_bounds(self.behaviour))
 
     @property
     def lower(self) -> np.ndarray:
@@ -47,6 +51,19 @@ class Problem:
     def upper(self) -> np.ndarray:
         """The greatest value of each dimension."""
         return np.asarray(self.bounds[:, 1])
+
+    def returned_behaviour(self, used: int) -> int:
+        """How many numbers of behaviour the fitness returns, to an algorithm that uses so many of them (0: none).
+
+        Raises:
+            ValueError: if the algorithm wants another number than there are.
+        """
+        given = 0 if self.behaviour is None else len(self.behaviour)
+        if used and given and used != given:
+            raise ValueError(
+                f"behaviour must hold {used} pairs for this algorithm, one for each number that it uses, not {given}"
+            )
+        return given or used
 
     def finite_tasks(self, algorithm: str) -> Tasks:
         """The tasks, for an algorithm that needs a list of them."""
@@ -65,7 +82,7 @@ class Domain:
 
     Args:
         name: one word.
-        fitness, call, tasks, bounds, dim: as for `te.solve`.
+        fitness, call, tasks, bounds, dim, behaviour: as for `te.solve`.
         draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
         film: `film(solution, task, *, width, height, fps)` gives the frames of a film of it, `(height, width, 3)` of
             uint8, for `taskelites watch`; `fps` of them for each second of what is shown. What it gives may have a
@@ -102,12 +119,14 @@ class Domain:
     worst: Any = None
     options: dict[str, Any] = field(default_factory=dict)
     setup: Callable[[], Any] | None = None
+    behaviour: Any = None
 
     def __post_init__(self) -> None:
         check_fitness(self.fitness, self.call)
-        problem = Problem(self.tasks, self.bounds, self.dim)
+        problem = Problem(self.tasks, self.bounds, self.dim, self.behaviour)
         object.__setattr__(self, "tasks", problem.tasks)
         object.__setattr__(self, "dim", problem.dim)
+        object.__setattr__(self, "behaviour", problem.behaviour)
         if callable(self.optimum):
             object.__setattr__(self, "_optimum", self.optimum)
             object.__delattr__(self, "optimum")
@@ -151,6 +170,25 @@ def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
     return array
 
 
+def behaviour_bounds(behaviour: Any) -> np.ndarray | None:
+    """The least and the greatest of each number of a behaviour, `(b, 2)`; None if there is no behaviour.
+
+    Example:
+        >>> behaviour_bounds([(0, 1), (-5, 5)]).tolist()
+        [[0.0, 1.0], [-5.0, 5.0]]
+    """
+    if behaviour is None:
+        return None
+    pairs = "a list of pairs (lower, upper), one for each number of the behaviour"
+    try:
+        array = np.array(behaviour, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"behaviour must be {pairs}, not {behaviour!r}") from None
+    if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
+        raise ValueError(f"behaviour must be {pairs}, not an array of shape {array.shape}")
+    return _ordered("behaviour", array)
+
+
 def _parse_bounds(bounds: Any, dim: Any) -> tuple[np.ndarray, np.ndarray]:
     pairs = "a pair (lower, upper), or one pair for each dimension"
     try:
@@ -167,9 +205,15 @@ def _parse_bounds(bounds: Any, dim: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"bounds must be {pairs}, not an array of shape {array.shape}")
     if dim is not None and whole_number("dim", dim, least=1) != len(array):
         raise ValueError(f"bounds has {len(array)} pairs, but dim is {dim}; leave dim out, or make them agree")
-    array = finite_array("bounds", array, shape="(dim, 2)", ndim=2)
+    array = _ordered("bounds", array)
+    return array[:, 0], array[:, 1]
+
+
+def _ordered(name: str, pairs: np.ndarray) -> np.ndarray:
+    """Pairs of a lower and an upper end, or an error."""
+    array = finite_array(name, pairs, shape="(dim, 2)", ndim=2)
     wrong = np.flatnonzero(array[:, 0] >= array[:, 1])
     if len(wrong):
         i = wrong[0]
-        raise ValueError(f"bounds must have lower below upper, but dimension {i} has ({array[i, 0]}, {array[i, 1]})")
-    return array[:, 0], array[:, 1]
+        raise ValueError(f"{name} must have lower below upper, but dimension {i} has ({array[i, 0]}, {array[i, 1]})")
+    return array

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from taskelites import metrics
-from taskelites.prediction import Prediction, Predictor
+from taskelites.errors import whole_number
+from taskelites.prediction import Prediction, Predictor, as_good
+from taskelites.repertoire import Repertoire
 from taskelites.storage import write_arrays
 from taskelites.tasks import Box, Names, Tasks, column_names
 
@@ -60,6 +62,8 @@ class Result:
             each sample failed. None if nothing was measured again.
         deviation: `(n,)`, the standard deviation of these samples; NaN where there are fewer than two.
         samples: how many of them each elite has, failed ones included; 0 if nothing was measured again.
+        repertoire: what the algorithm keeps besides the best of each task: solutions with other behaviours
+            (docs/behaviours.md), or on other tasks of a `te.Box` (docs/continuous.md); None where it keeps nothing.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -88,6 +92,7 @@ class Result:
     corrected: np.ndarray | None = None
     deviation: np.ndarray | None = None
     samples: int = 0
+    repertoire: Repertoire | None = None
 
     @property
     def solved(self) -> np.ndarray:
@@ -191,6 +196,8 @@ class Result:
         if numbers["coverage"]:
             shown = {"mean": "mean", "median": "median", "best": "highest", "worst": "lowest"}
             rows += [(name, f"{numbers[measure]:.6g}") for name, measure in shown.items()]
+        if self.repertoire is not None:
+            rows.append(("solutions", f"{len(self.repertoire):,} kept"))
         if self.optimum is not None:
             gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
             rows.append(("gap", gap))
@@ -266,6 +273,27 @@ class Result:
         columns |= {f"solution_{i}": column for i, column in enumerate(self.solutions.T)}
         return pd.DataFrame(columns)
 
+    def solutions_of(self, task: int) -> Repertoire:
+        """All solutions that were kept of one task, the best first: of most algorithms one, or none if it is unsolved.
+
+        `.to_dataframe()` of what is returned is a table of them.
+
+        Args:
+            task: its number.
+
+        Example:
+            >>> import numpy as np, taskelites as te
+            >>> tasks = np.linspace(0, 1, 200)[:, None]
+            >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=5000)
+            >>> result.solutions_of(7)
+            <Repertoire: 1 solutions of 1 tasks>
+        """
+        number = whole_number("task", task, least=0, most=len(self) - 1)
+        if self.repertoire is not None:
+            return self.repertoire.of(number)
+        own = np.arange(number, number + 1)[self.solved[number : number + 1]]
+        return Repertoire(numbers=own, solutions=self.solutions[own], fitness=self.fitness[own])
+
     def to_pyribs(self, **kwargs: Any) -> Any:
         """A `ribs.archives.CVTArchive` of pyribs: the tasks are its centroids, in their order, the elites its elites.
 
@@ -300,7 +328,8 @@ class Result:
         """A solution for tasks that were not solved, made of the elites of solved tasks near them, `(m, dim)`.
 
         Nothing is evaluated, and all lie inside the bounds (those of the run; for a result that was made by hand, and
-        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more.
+        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more. A result
+        on a `te.Box` also uses those evaluations of its repertoire that are as good as the elites around them.
 
         Args:
             new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors.
@@ -337,8 +366,15 @@ class Result:
         solved = self.solved
         if not solved.any():
             raise ValueError("predict needs at least one solved task, and none is solved")
-        lower, upper = self.bounds.T
-        return Predictor(self.tasks.positions[solved], self.solutions[solved], self.fitness[solved], lower, upper)
+        places, solutions, fitness = self.tasks.positions[solved], self.solutions[solved], self.fitness[solved]
+        kept = self.repertoire
+        if kept is not None and kept.tasks is not None and len(kept):
+            known = self.tasks.locate(kept.tasks)
+            good = np.flatnonzero(as_good(known, kept.fitness, places, fitness))
+            places = np.concatenate([places, known[good]])
+            solutions = np.concatenate([solutions, kept.solutions[good]])
+            fitness = np.concatenate([fitness, kept.fitness[good]])
+        return Predictor(places, solutions, fitness, *self.bounds.T)
 
     def _places(self, new_tasks: Any) -> np.ndarray:
         """Where other tasks lie among these."""
@@ -446,6 +482,8 @@ class Result:
         arrays |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
         if self.tasks.descriptors is not None:
             arrays["descriptors"] = self.tasks.descriptors
+        if self.repertoire is not None:
+            arrays |= self.repertoire.to_arrays()
         about = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -544,4 +582,5 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         worst=contents.get("worst"),
         corrected=contents.get("corrected"),
         deviation=contents.get("deviation"),
+        repertoire=Repertoire.from_arrays(contents, number, contents["solutions"].shape[1]),
     )

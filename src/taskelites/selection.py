@@ -25,6 +25,8 @@ _DRAWS = 64
 _TABLE_ENTRIES = TABLE_LIMIT**2
 # Tasks whose nearest are looked up at a time, so that the distances, which are not kept, stay small.
 _BLOCK = 1024
+# The same of points in a box; fewer, since each takes several random words.
+_FRESH = 16
 
 
 def uniform_integers(words: Array, count: Array) -> Array:
@@ -155,6 +157,32 @@ class Tournament:
 
         start = jnp.full(parents.shape, jnp.inf, positions.dtype), jnp.full(parents.shape, self.tasks, jnp.int32)
         return lax.fori_loop(0, (size + _DRAWS - 1) // _DRAWS, round_of_draws, start)[1]
+
+
+def nearest_fresh(key: Array, here: Array, size: Array) -> Array:
+    """The nearest, to each of these points of the unit box, of `size` fresh random points of it, `(rows, k)`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taskelites.selection import nearest_fresh
+        >>> found = nearest_fresh(jax.random.key(0), jnp.full((3, 1), 0.5), 500)
+        >>> bool((abs(found - 0.5) < 0.02).all())
+        True
+    """
+    rows, dim = here.shape
+
+    def round_of_draws(turn: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
+        drawn = draws.uniform(draws.fold_in(key, turn), (rows, _FRESH, dim), here.dtype)
+        distance = jnp.sum(jnp.square(drawn - here[:, None, :]), axis=-1)
+        distance = jnp.where(turn * _FRESH + jnp.arange(_FRESH) < size, distance, jnp.inf)
+        first = jnp.argmin(distance, axis=1)
+        nearest = jnp.take_along_axis(distance, first[:, None], axis=1)[:, 0]
+        point = jnp.take_along_axis(drawn, first[:, None, None], axis=1)[:, 0]
+        better = nearest < best[0]
+        return jnp.where(better, nearest, best[0]), jnp.where(better[:, None], point, best[1])
+
+    start = jnp.full(rows, jnp.inf, here.dtype), here
+    return lax.fori_loop(0, (size + _FRESH - 1) // _FRESH, round_of_draws, start)[1]
 
 
 def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True) -> Tournament:

@@ -72,17 +72,13 @@ class SBX:
         gap = jnp.where(apart > 0, apart, 1.0)
         draw = draws.uniform(key_spread, first.shape, first.dtype)
 
-        def spread(room: Array) -> Array:
-            """The spread factor whose density is cut off where the child would leave the box on this side."""
-            mass = 2.0 - (1.0 + 2.0 * room / gap) ** -(self.eta + 1.0)
-            inner = (draw * mass) ** (1.0 / (self.eta + 1.0))
-            outer = (1.0 / jnp.maximum(2.0 - draw * mass, 1e-12)) ** (1.0 / (self.eta + 1.0))
-            return jnp.where(draw * mass <= 1.0, inner, outer)
-
-        middle = 0.5 * (low + high)
-        below = middle - 0.5 * spread(low - lower) * apart
-        above = middle + 0.5 * spread(upper - high) * apart
-        child = jnp.where(draws.uniform(key_side, first.shape, first.dtype) < 0.5, below, above)
+        above = draws.uniform(key_side, first.shape, first.dtype) >= 0.5
+        room = jnp.where(above, upper - high, low - lower)
+        # The spread factor, whose density is cut off where the child would leave the box on this side.
+        mass = draw * (2.0 - (1.0 + 2.0 * room / gap) ** -(self.eta + 1.0))
+        base = jnp.where(mass <= 1.0, mass, 1.0 / jnp.maximum(2.0 - mass, 1e-12))
+        half = 0.5 * base ** (1.0 / (self.eta + 1.0)) * apart
+        child = 0.5 * (low + high) + jnp.where(above, half, -half)
         return jnp.clip(jnp.where(apart > 0, child, first), lower, upper)
 
 

@@ -2,26 +2,33 @@
 
 from typing import Any
 
+from taskelites.algorithms.auto import Auto
 from taskelites.algorithms.cma_es import CmaEs
 from taskelites.algorithms.interface import Candidates, Core, Elites, Evaluation, Info, Settings
 from taskelites.algorithms.map_elites_all import MapElitesAll
 from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.monet import Monet
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
+from taskelites.algorithms.mtmb_map_elites import MultiTaskMultiBehaviour
+from taskelites.algorithms.pt_map_elites import ParametricTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import one_of
 
 ALGORITHMS: dict[str, type[Settings]] = {
+    "auto": Auto,
     "mt-map-elites": MultiTaskMapElites,
     "map-elites-random": MapElitesRandom,
     "map-elites-all": MapElitesAll,
     "monet": Monet,
+    "mtmb-map-elites": MultiTaskMultiBehaviour,
+    "pt-map-elites": ParametricTaskMapElites,
     "cma-es": CmaEs,
     "random": RandomSampling,
 }
 
 __all__ = [
     "ALGORITHMS",
+    "Auto",
     "Candidates",
     "CmaEs",
     "Core",
@@ -32,6 +39,8 @@ __all__ = [
     "MapElitesRandom",
     "Monet",
     "MultiTaskMapElites",
+    "MultiTaskMultiBehaviour",
+    "ParametricTaskMapElites",
     "RandomSampling",
     "Settings",
     "as_algorithm",

@@ -28,10 +28,12 @@ __all__ = [
     "Elites",
     "Evaluation",
     "Info",
+    "Kept",
     "Settings",
     "State",
     "as_random_start",
     "box_arrays",
+    "described",
     "descriptors_of",
     "random_solutions",
     "random_tasks",
@@ -106,6 +108,24 @@ class Elites(NamedTuple):
     tasks: Array | None = None
 
 
+class Kept(NamedTuple):
+    """Solutions that an algorithm keeps besides the best of each task: what `Result.repertoire` is made of.
+
+    Attributes:
+        numbers: `(m,)`, the task of each row.
+        solutions: `(m, dim)`.
+        fitness: `(m,)`; -inf in a row that holds nothing.
+        behaviour: `(m, b)`, what each does, where that is known.
+        tasks: `(m, k)`, the descriptors that each was evaluated on, where they are not those of its task.
+    """
+
+    numbers: Array
+    solutions: Array
+    fitness: Array
+    behaviour: Array | None = None
+    tasks: Array | None = None
+
+
 @record
 class State:
     """All that a simple algorithm keeps: the key of the run, how many steps were asked, the elites."""
@@ -119,12 +139,15 @@ class Core:
     """What a core provides; a state has an `archive`.
 
     Attributes:
-        behaviour_dim: how many numbers of behaviour the fitness returns besides; 0 for none.
         any_order: whether candidates may be told in any order and grouping, and more asked before they are.
     """
 
-    behaviour_dim: ClassVar[int] = 0
     any_order: ClassVar[bool] = False
+
+    @property
+    def behaviour_dim(self) -> int:
+        """How many numbers of the behaviour that the fitness returns it uses; 0 for none."""
+        return 0
 
     @property
     def rows(self) -> int:
@@ -156,6 +179,10 @@ class Core:
     def elites(self, state: Any) -> Elites:
         """The best solution of each task."""
         return Elites(state.archive)
+
+    def kept(self, state: Any) -> Kept | None:
+        """What it keeps besides the best of each task, where it does."""
+        return None
 
     def diagnostics(self, state: Any) -> dict[str, Any]:
         """Numbers worth a column in the history: an array `()`, or a pair of numbers and values for a column each."""
@@ -223,6 +250,12 @@ def start_steps(random_start: int | float, tasks: int, batch_size: int) -> int:
 def descriptors_of(tasks: Tasks) -> Array | None:
     """The descriptors of all tasks, where they have some, in the precision that JAX has now."""
     return None if tasks.descriptors is None else jnp.asarray(tasks.descriptors)
+
+
+def described(fitness: Array, behaviour: Array) -> Array:
+    """The fitness, NaN (failed) where it is a number but the behaviour has NaN in it."""
+    unknown = jnp.isfinite(fitness) & jnp.any(jnp.isnan(behaviour), axis=1)
+    return jnp.where(unknown, jnp.nan, fitness)
 
 
 def task_rows(descriptors: Array | None, niches: Array) -> Array | None:

@@ -150,6 +150,7 @@ class MultiTaskMapElitesCore(Core):
     start_steps: Array
     sizes: Array
     batch_size: int = static()
+    ties: bool = static(default=False)
 
     @property
     def rows(self) -> int:
@@ -170,19 +171,32 @@ class MultiTaskMapElitesCore(Core):
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites, each with a task near its first parent's; random ones at first."""
         key = draws.fold_in(state.key, state.step)
-        arm = ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)  # 2.5
-        starting = (state.step < self.start_steps) | (state.archive.solved_count == 0)
+        starting = self.starting(state)
         # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
         anything, anywhere = self.random(draws.fold_in(key, 0))
-        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
+        children, near, arms = self.offspring(key, state)
         niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, children),
             niches=niches,
             tasks=task_rows(self.descriptors, niches),
-            origin=jnp.full(self.rows, jnp.where(starting, -1, arm)),
+            origin=jnp.where(starting, -1, arms),
         )
         return candidates, replace(state, step=state.step + 1)
+
+    def starting(self, state: Any) -> Array:
+        """Whether random solutions are still to come (1)."""
+        return (state.step < self.start_steps) | (state.archive.solved_count == 0)
+
+    def arm(self, state: Any) -> Array:
+        """Which of the sizes the next tournaments have (2.5)."""
+        return ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)
+
+    def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
+        """What comes after the random start: solutions, the tasks they are for, the sizes they were made with."""
+        arm = self.arm(state)
+        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
+        return children, near, jnp.full(self.rows, arm)
 
     def random(self, key: Array) -> tuple[Array, Array]:
         """Random solutions on random tasks (1)."""
@@ -201,12 +215,17 @@ class MultiTaskMapElitesCore(Core):
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and count the successes of the sizes they were made with."""
         niches = evaluation.place(candidates.niches)
-        archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)  # 2.3
+        archive, success = archives.insert(
+            state.archive, candidates.solutions, niches, evaluation.fitness, ties=self.ties
+        )  # 2.3
+        return self.learnt(replace(state, archive=archive), candidates, niches, success)
+
+    def learnt(self, state: Any, candidates: Candidates, niches: Array, success: Array) -> tuple[Any, Info]:
+        """Count the successes of the sizes that candidates were made with (2.4); those sent nowhere were not told."""
         made_with = candidates.origin[:, None] == jnp.arange(len(self.sizes))
         made_with &= (niches != NOWHERE)[:, None]
         after = replace(
             state,
-            archive=archive,
             tried=state.tried + jnp.sum(made_with, axis=0, dtype=jnp.int32),
             successes=state.successes + jnp.sum(made_with & success[:, None], axis=0, dtype=jnp.int32),
         )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted
-from taskelites.evaluation import Dispatcher, Failure, Manner, Outcomes, TracedFitness
+from taskelites.evaluation import Dispatcher, Failure, Manner, Outcomes, TracedFitness, alone
 from taskelites.problem import CALLS, check_fitness, is_domain
 from taskelites.result import Result
 from taskelites.runs import FailureLog, Interruption, Progress
@@ -39,6 +39,7 @@ class Trial:
         tasks: as the fitness receives them.
         manner: how it is evaluated.
         options: of the domain; None for a function.
+        behaviour_dim: how many numbers of behaviour, which nobody wants here, the fitness returns besides.
     """
 
     result: Result
@@ -47,6 +48,7 @@ class Trial:
     tasks: Tasks
     manner: Manner
     options: dict[str, Any] | None = None
+    behaviour_dim: int = 0
 
 
 def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
@@ -64,7 +66,9 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
         )
     tasks, options = result.tasks, None
+    behaviour = result.settings.get("behaviour")
     if is_domain(fitness):
+        behaviour = getattr(fitness, "behaviour", None)
         if call is not None:
             raise ValueError("a domain brings its own call; leave it out")
         tasks = tasks_of(fitness, result)
@@ -75,12 +79,21 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
     elif call is None:
         call = _usual_call(result)
     check_fitness(fitness, call)
+    returned = 0 if behaviour is None else len(behaviour)
     if call == "jax":
         check_compiled(manner)
         if tasks.descriptors is None:
             raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives")
-        TracedFitness.made_of(fitness, 0).check(result.solutions.shape[1], tasks.dim)
-    return Trial(result=result, fitness=fitness, call=call, tasks=tasks, manner=manner, options=options)
+        TracedFitness.made_of(fitness, returned).check(result.solutions.shape[1], tasks.dim)
+    return Trial(
+        result=result,
+        fitness=fitness,
+        call=call,
+        tasks=tasks,
+        manner=manner,
+        options=options,
+        behaviour_dim=returned,
+    )
 
 
 def _usual_call(result: Result) -> str:
@@ -236,9 +249,9 @@ class Rows:
         size = BLOCK[trial.call]
         engine: Any
         if trial.call == "jax":
-            engine = _Compiled(trial.fitness, size)
+            engine = _Compiled(alone(trial.fitness, trial.behaviour_dim), size)
         else:
-            caller = trial.manner.caller(trial.fitness, trial.call)
+            caller = trial.manner.caller(trial.fitness, trial.call, trial.behaviour_dim, keeps=False)
             engine = _Hosted(
                 trial.manner.dispatcher(
                     caller, size, left=lambda: total - self.done, halt=halt, note=lambda text: self._note(text)

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from taskelites.experiments.comparison import read_settings, run_folders, runs_o
 from taskelites.problem import Domain
 from taskelites.result import Result
 from taskelites.runs import read_plan
+from taskelites.tasks import Box
 
 # With what a domain is made to be shown, whatever the run was made with: that machine may have had other simulators.
 _SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
@@ -38,7 +40,11 @@ def domain_of(options: argparse.Namespace, folder: Path, result: Result) -> Iter
             domain = problem_of(before)[1]
         else:
             domain = _one_of_ours(result, options.run)
-        if len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
+        if isinstance(domain.tasks, Box):  # the run has chosen its tasks
+            if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
+                raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
+            domain = replace(domain, tasks=result.tasks, optimum=None, worst=None)
+        elif len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
             raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
         yield domain
 

@@ -23,6 +23,7 @@ from taskelites.cli.typed import (
 )
 from taskelites.errors import Interrupted, whole_number
 from taskelites.evaluation import RayExecutor
+from taskelites.evaluation.dispatch import undescribed
 from taskelites.evaluation.engine import Here, Lost, Work
 from taskelites.evaluation.manner import MODES, ON_ERROR, Manner
 from taskelites.evaluation.workers import Workers
@@ -31,7 +32,7 @@ from taskelites.result import Result
 from taskelites.runs import Every, FailedEvaluation, RunFolder, read_failure, read_plan
 from taskelites.search import MOST_EVALUATIONS, solve
 from taskelites.storage import file_name
-from taskelites.tasks import Tasks
+from taskelites.tasks import Box, Tasks
 
 _MANNER = ("workers", "on_error", "retries", "timeout", "mode")
 
@@ -202,7 +203,7 @@ def replay(options: argparse.Namespace) -> int:
         options.run = str(folder.parent)
     with as_it_was(options) as before:
         _, domain = problem_of(before)
-        if failure.task >= len(domain.tasks):
+        if isinstance(domain.tasks, Tasks) and failure.task >= len(domain.tasks):
             raise ValueError(f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}")
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
@@ -218,9 +219,11 @@ def _replayed(domain: Domain, failure: FailedEvaluation, manner: Manner, *, here
     """What comes of it now, in words."""
     if domain.call == "jax":
         raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
-    tasks: Tasks = domain.tasks
-    work = Work(np.array([0]), failure.solution[None], tasks.pick(np.array([failure.task])))
-    caller = manner.caller(domain.fitness, domain.call)
+    tasks: Tasks | Box = domain.tasks
+    task = tasks.pick(np.array([failure.task])) if isinstance(tasks, Tasks) else np.array([failure.descriptors])
+    work = Work(np.array([0]), failure.solution[None], task)
+    behaviour = getattr(domain, "behaviour", None)
+    caller = manner.caller(domain.fitness, domain.call, 0 if behaviour is None else len(behaviour), keeps=True)
     engine = Here(caller, lambda: False) if here else Workers(caller, 1, manner.timeout)
     try:
         engine.submit(work)
@@ -239,6 +242,8 @@ def _replayed(domain: Domain, failure: FailedEvaluation, manner: Manner, *, here
         if trace:
             print(trace, file=sys.stderr)
         return f"{answer.troubles[0].kind}: {answer.troubles[0].message}"
+    if undescribed(answer.fitness, answer.behaviour).any():
+        return f"nan: fitness returned {float(answer.fitness[0])!r}, and the behaviour has NaN in it"
     value = float(answer.fitness[0])
     what = "fitness returned" if manner.samples == 1 else f"the mean of {manner.samples} samples is"
     return f"{'nan: ' if value != value else ''}{what} {value!r}, after {took:.3g} s"

@@ -63,6 +63,7 @@ class Caller:
         fitness: the function.
         call: "each" or "batch".
         behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
+        keeps: whether anybody wants the behaviour; if not, it is dropped here, and does not travel.
         setup: makes what the fitness gets as its last argument, once in each worker; None if it gets none.
         samples: calls of the fitness for one evaluation, which is their mean.
     """
@@ -74,10 +75,12 @@ class Caller:
         behaviour_dim: int = 0,
         setup: Callable[[], Any] | None = None,
         samples: int = 1,
+        keeps: bool = True,
     ) -> None:
         self.fitness = fitness
         self.call = call
         self.behaviour_dim = behaviour_dim
+        self.kept_dim = behaviour_dim if keeps else 0
         self.setup = setup
         self.samples = samples
         self.sample = 1  # that is being made
@@ -116,7 +119,7 @@ class Caller:
         self, solutions: np.ndarray, tasks: Any, begins: Callable[[int], None], halt: Callable[[], Any]
     ) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
         fitness = np.full(len(solutions), np.nan)
-        behaviour = np.full((len(solutions), self.behaviour_dim), np.nan) if self.behaviour_dim else None
+        behaviour = np.full((len(solutions), self.kept_dim), np.nan) if self.kept_dim else None
         troubles = []
         done = 0
         plain = self.samples == 1 and not self.behaviour_dim  # `_once`, without what a call more would cost
@@ -157,13 +160,13 @@ class Caller:
                 fitness, described = self._mean(solutions, tasks, (rows,), partial(begins, 0), halt)
             return fitness, described, []
         except HaltedError:
-            return np.empty(0), np.empty((0, self.behaviour_dim)) if self.behaviour_dim else None, []
+            return np.empty(0), np.empty((0, self.kept_dim)) if self.kept_dim else None, []
         except NonsenseError as problem:
             trouble = Trouble(-1, "nonsense", f"{problem}{self._which()}", "")
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - as above
             message, trace = raised("fitness", problem)
             trouble = Trouble(-1, "raised", f"{message}{self._which()}", trace)
-        behaviour = np.full((rows, self.behaviour_dim), np.nan) if self.behaviour_dim else None
+        behaviour = np.full((rows, self.kept_dim), np.nan) if self.kept_dim else None
         return np.full(rows, np.nan), behaviour, [trouble]
 
     def _once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -173,6 +176,7 @@ class Caller:
         if self.behaviour_dim:
             value, described = self._pair(value)
             described = numbers("the behaviour", described, (*shape, self.behaviour_dim))
+            described = described if self.kept_dim else None
         if shape:
             value = numbers("fitness", value, shape)
         elif type(value) is not float:
@@ -212,7 +216,7 @@ class Caller:
     def _pair(self, value: Any) -> tuple[Any, Any]:
         if not isinstance(value, tuple) or len(value) != 2:
             raise NonsenseError(
-                f"fitness must return a pair (fitness, behaviour) for this algorithm, but it returned {shown(value)}"
+                f"fitness must return a pair (fitness, behaviour), as behaviour= says, but it returned {shown(value)}"
             )
         return value
 
@@ -250,6 +254,11 @@ def shown(value: Any) -> str:
 
 def one_number(value: Any) -> float:
     """`value` as a float, or an error that says what came instead."""
+    if isinstance(value, tuple) and len(value) == 2:
+        raise NonsenseError(
+            f"fitness must return one number, but it returned the pair {shown(value)}; if the second is a behaviour, "
+            "behaviour=[(lower, upper), ...] says so"
+        )
     array = numbers("fitness", value, None)
     if array.size != 1:
         raise NonsenseError(f"fitness must return one number, but it returned an array of shape {array.shape}")

@@ -69,6 +69,18 @@ class Outcomes:
         return Outcomes(self.rows[which], self.fitness[which], behaviour, failures, again)
 
 
+def undescribed(fitness: np.ndarray, behaviour: np.ndarray | None) -> np.ndarray:
+    """Which rows have a fitness, but NaN in their behaviour: such an evaluation has failed.
+
+    Example:
+        >>> undescribed(np.array([1.0, 2.0, -np.inf]), np.array([[0.5], [np.nan], [np.nan]])).tolist()
+        [False, True, False]
+    """
+    if behaviour is None:
+        return np.zeros(len(fitness), bool)
+    return np.isfinite(fitness) & np.isnan(behaviour).any(axis=1)
+
+
 class Dispatcher:
     """Sends candidates to an engine and settles what comes back.
 
@@ -178,7 +190,8 @@ class Dispatcher:
         self.evaluated += len(work)
         self._chunks += 1
         fitness = answer.fitness
-        if not answer.troubles and np.isfinite(fitness).all():
+        unknown = undescribed(fitness, answer.behaviour)
+        if not answer.troubles and np.isfinite(fitness).all() and not unknown.any():
             return Outcomes(work.rows, fitness, answer.behaviour, again=_again(work))
         if answer.troubles and answer.troubles[0].row < 0:
             trouble = answer.troubles[0]
@@ -190,6 +203,8 @@ class Dispatcher:
             failures = {each.row: Failure(each.kind, each.message, each.trace) for each in answer.troubles}
             for i in np.flatnonzero(np.isnan(fitness) | (fitness == np.inf)):
                 failures.setdefault(int(i), Failure("nan", f"fitness returned {fitness[i]}"))
+            for i in np.flatnonzero(unknown):
+                failures.setdefault(int(i), Failure("nan", "the behaviour has NaN in it"))
         return self._final(work, fitness, answer.behaviour, failures)
 
     def _settle_lost(self, work: Work, lost: Lost) -> Outcomes | None:

@@ -126,9 +126,9 @@ class Manner:
         }
         return {"on_error": self.on_error} | {name: value for name, value in told.items() if value is not None}
 
-    def caller(self, fitness: Callable[..., Any], call: str, behaviour_dim: int = 0) -> Caller:
-        """A fitness as it is to be called."""
-        return Caller(fitness, call, behaviour_dim, self.setup, self.samples)
+    def caller(self, fitness: Callable[..., Any], call: str, behaviour_dim: int = 0, *, keeps: bool = True) -> Caller:
+        """A fitness as it is to be called; see `Caller`."""
+        return Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps)
 
     def dispatcher(
         self,

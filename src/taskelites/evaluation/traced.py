@@ -10,7 +10,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from taskelites.algorithms import Candidates, Evaluation
+from taskelites.algorithms.interface import described
 from taskelites.errors import FitnessError
+
+
+def alone(fitness: Callable[..., Any], behaviour_dim: int) -> Callable[..., Any]:
+    """A traceable function that gives the fitness alone, where one gives a behaviour besides."""
+    return (lambda solution, task: fitness(solution, task)[0]) if behaviour_dim else fitness
 
 
 @dataclass(frozen=True)
@@ -21,14 +27,16 @@ class TracedFitness:
         fitness: `fitness(solution (dim,), descriptor (k,)) -> scalar`, or a pair with the behaviour.
         behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
         identity: what makes two of them equal; `made_of` sets it.
+        keeps: whether anybody wants the behaviour.
     """
 
     fitness: Callable[..., Any] = field(compare=False)
     behaviour_dim: int = 0
     identity: Any = None
+    keeps: bool = True
 
     @classmethod
-    def made_of(cls, fitness: Callable[..., Any], behaviour_dim: int) -> "TracedFitness":
+    def made_of(cls, fitness: Callable[..., Any], behaviour_dim: int, *, keeps: bool = True) -> "TracedFitness":
         """Around a user's fitness.
 
         What a function reads besides its arguments may have changed since it was compiled last, and nothing tells; so
@@ -39,14 +47,18 @@ class TracedFitness:
             hash(fitness)
         except TypeError:
             value_like = False
-        return cls(fitness, behaviour_dim, fitness if value_like else object())
+        return cls(fitness, behaviour_dim, fitness if value_like else object(), keeps)
 
     def __call__(self, candidates: Candidates, rows_told: Array | int) -> Evaluation:
         """Evaluate a batch of which the first `rows_told` rows count."""
         value = jax.vmap(self.fitness)(candidates.solutions, candidates.tasks)
         fitness, behaviour = value if self.behaviour_dim else (value, None)
-        told = jnp.arange(len(candidates)) < rows_told
-        return Evaluation(fitness=fitness.astype(candidates.solutions.dtype), told=told, behaviour=behaviour)
+        fitness = fitness.astype(candidates.solutions.dtype)
+        if not self.keeps:
+            behaviour = None
+        elif behaviour is not None:
+            fitness = described(fitness, behaviour)
+        return Evaluation(fitness=fitness, told=jnp.arange(len(candidates)) < rows_told, behaviour=behaviour)
 
     def check(self, dim: int, descriptors: int) -> None:
         """Raise a clear error if JAX can't trace the function, or if it returns something that is no fitness."""

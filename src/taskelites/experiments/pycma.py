@@ -11,7 +11,7 @@ import numpy as np
 
 from taskelites.algorithms import CmaEs
 from taskelites.errors import FitnessError, whole_number
-from taskelites.evaluation import Caller
+from taskelites.evaluation import Caller, alone
 from taskelites.problem import Domain
 from taskelites.result import Result
 
@@ -107,12 +107,13 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
 
 def _batched(domain: Domain) -> Any:
     """The fitness of several solutions of one task, `(solutions, task number) -> (n,)`."""
+    described = 0 if domain.behaviour is None else len(domain.behaviour)
     if domain.call == "jax":
         import jax
 
-        traced = jax.jit(jax.vmap(domain.fitness, in_axes=(0, None)))
+        traced = jax.jit(jax.vmap(alone(domain.fitness, described), in_axes=(0, None)))
         return lambda solutions, task: np.asarray(traced(solutions, domain.tasks.descriptors[task]), np.float64)
-    caller = Caller(domain.fitness, domain.call)
+    caller = Caller(domain.fitness, domain.call, described, keeps=False)
 
     def evaluate(solutions: np.ndarray, task: int) -> np.ndarray:
         fitness, _, troubles, _ = caller(solutions, domain.tasks.pick(np.full(len(solutions), task)))

@@ -26,6 +26,7 @@ from taskelites.search.record import about_settings
 from taskelites.search.replicates import Harvest, run_all, warn_of_failures
 from taskelites.search.statement import Job, as_seed, make_job, task_warnings
 from taskelites.storage import file_name, write_text
+from taskelites.tasks import Box
 
 DEFAULT_REPLICATES = 10
 
@@ -38,6 +39,7 @@ def compare(
     bounds: Any = None,
     dim: int | None = None,
     call: str | None = None,
+    behaviour: Any = None,
     evaluations: int | None = None,
     replicates: int | None = None,
     batch_size: int | None = None,
@@ -56,13 +58,14 @@ def compare(
     """Compare algorithms over replicates on one problem.
 
     Args:
-        fitness: as for `te.solve`; a domain stands for `tasks`, `bounds`, `dim` and `call` as well.
+        fitness: as for `te.solve`; a domain stands for `tasks`, `bounds`, `dim`, `behaviour` and `call` as well.
         tasks: as for `te.solve`.
         algorithms: names or settings, or a dict of labels and these. `random` among them gives a start from which the
             evaluations to 99 % are counted.
         bounds: as for `te.solve`.
         dim: as for `te.solve`.
         call: as for `te.solve`.
+        behaviour: as for `te.solve`.
         evaluations: the budget of each run.
         replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that has more
             already keeps them.
@@ -116,11 +119,19 @@ def compare(
         samples=said_of(before, "samples") if samples is None else samples,
     )
     jobs = {
-        label: make_job(fitness, tasks, bounds, dim, call, settings, size, budget, None, None, manner)
+        label: make_job(
+            fitness, tasks, bounds, dim, call, settings, size, budget, None, None, manner, behaviour=behaviour
+        )
         for label, settings in labelled.items()
     }
+    one = next(iter(jobs.values()))
+    if isinstance(one.problem.tasks, Box):
+        raise ValueError(
+            "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
+            "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
+        )
     settings = _settings(jobs, first, number)
-    _check_ends(next(iter(jobs.values())))
+    _check_ends(one)
     if known is not None:
         settings = _joined(known, settings, Path(out), add=add)
     seeds = [as_seed(first + i) for i in range(settings["replicates"])]
@@ -260,7 +271,8 @@ def _checked_code(label: str, job: Job) -> str | None:
             f"({Path(place.filename).name}, line {place.lineno})"
         ) from error
     if job.call == "jax":
-        TracedFitness.made_of(job.fitness, core.behaviour_dim).check(len(job.problem.lower), job.problem.tasks.dim)
+        returned = job.problem.returned_behaviour(core.behaviour_dim)
+        TracedFitness.made_of(job.fitness, returned).check(len(job.problem.lower), job.problem.tasks.dim)
     parts = [part for part in (code_of(settings), code_of(core)) if part is not None]
     return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
 

@@ -30,6 +30,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     *,
     bounds: Any = None,
     dim: int | None = None,
+    behaviour: Any = None,
     evaluations: int,
     call: str | None = None,
     algorithm: Any = "mt-map-elites",
@@ -61,10 +62,12 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
             `call="batch"` one over arrays, `fitness(solutions (n, dim), tasks (n, k)) -> (n,)`, each row on its own
             (for tasks that are objects: a list of n of them); with `call="jax"` a JAX-traceable `fitness(solution,
             descriptor) -> scalar`, and the whole loop is compiled. NaN or +inf = failed, -inf = infeasible: counted,
-            never stored. A domain stands for `fitness`, `tasks`, `bounds`, `dim` and `call` together.
+            never stored. A domain stands for `fitness`, `tasks`, `bounds`, `dim`, `behaviour` and `call` together.
         tasks: descriptors `(n, k)`, or `te.Tasks`, or `te.Box` for algorithms that can use one.
         bounds: a pair for all dimensions (with `dim`), or one pair a dimension.
         dim: length of a solution.
+        behaviour: for a fitness that returns a pair `(fitness, behaviour)`: one pair `(lower, upper)` for each number
+            of the behaviour. An algorithm that uses no behaviours drops it. docs/behaviours.md says more.
         evaluations: the budget, initialisation included; exactly this many results are told.
         call: "each", "batch" or "jax".
         algorithm: a name (`taskelites list` shows them) or settings, such as `te.MultiTaskMapElites(tournament=50)`.
@@ -133,7 +136,19 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         samples=samples,
     )
     job = make_job(
-        fitness, tasks, bounds, dim, call, algorithm, batch_size, evaluations, initial, target, manner, warm_start
+        fitness,
+        tasks,
+        bounds,
+        dim,
+        call,
+        algorithm,
+        batch_size,
+        evaluations,
+        initial,
+        target,
+        manner,
+        warm_start,
+        behaviour,
     )
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)

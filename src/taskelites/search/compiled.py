@@ -17,7 +17,7 @@ from taskelites.search.record import (
     Measures,
     Recorder,
     about_run,
-    elites,
+    findings,
     logged_points,
     make_result,
     measure,
@@ -123,7 +123,8 @@ class Compiled:
     def prepare(job: Job) -> tuple[Core, TracedFitness]:
         """The algorithm on the problem, and the fitness, checked."""
         core = job.settings.bind(job.problem, job.batch_size)
-        evaluate = TracedFitness.made_of(job.fitness, core.behaviour_dim)
+        used = core.behaviour_dim
+        evaluate = TracedFitness.made_of(job.fitness, job.problem.returned_behaviour(used), keeps=used > 0)
         evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
         return core, evaluate
 
@@ -239,5 +240,5 @@ class Compiled:
                 about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job) | shared,
                 recorder=recorder,
             )
-            for seed, found, recorder in zip(self.seeds, elites(self.core, self.shown), recorders, strict=True)
+            for seed, found, recorder in zip(self.seeds, findings(self.core, self.shown), recorders, strict=True)
         ]

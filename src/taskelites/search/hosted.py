@@ -12,7 +12,7 @@ from taskelites.result import Result
 from taskelites.runs import Checkpoint, FailureLog, Interruption, Keeper, Snapshot
 from taskelites.runs.failing import first_error
 from taskelites.search.optimizer import Optimizer
-from taskelites.search.record import Recorder, about_run, elites, logged_points, make_result, measures
+from taskelites.search.record import Recorder, about_run, elites, findings, logged_points, make_result, measures
 from taskelites.search.statement import Job
 
 # Workers are said to be too many after so many seconds, if one process would have been this much faster.
@@ -52,7 +52,9 @@ class Hosted:
         self._points = iter([point for point in every if point > self.optimizer.evaluations] or every[-1:])
         self._point = next(self._points)
         job, optimizer = self.job, self.optimizer
-        caller = job.manner.caller(job.fitness, job.call, optimizer._core.behaviour_dim)
+        used = optimizer._core.behaviour_dim
+        returned = job.problem.returned_behaviour(used)
+        caller = job.manner.caller(job.fitness, job.call, returned, keeps=used > 0)
         error: Exception | None = None
         try:
             dispatcher = job.manner.dispatcher(
@@ -187,4 +189,4 @@ class Hosted:
         about = about_run(
             job.settings, job.problem, optimizer._core, seed=optimizer._seed, call=job.call, bits=64, job=job
         )
-        return [make_result(optimizer._look(elites), job.problem, about, recorder=recorders[0])]
+        return [make_result(optimizer._look(findings), job.problem, about, recorder=recorders[0])]

@@ -17,10 +17,11 @@ from jax import Array
 from taskelites import draws
 from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
 from taskelites.errors import whole_number
+from taskelites.evaluation.dispatch import undescribed
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, Snapshot
-from taskelites.search.record import Measures, about_run, elites, make_result, measure_inside
+from taskelites.search.record import Measures, about_run, findings, make_result, measure_inside
 from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
 from taskelites.tasks import Tasks
@@ -65,7 +66,7 @@ class Optimizer:
     """The search as an object with `ask` and `tell`, for people with a loop of their own.
 
     Args:
-        tasks, bounds, dim, algorithm, batch_size, seed, initial: as for `solve`.
+        tasks, bounds, dim, behaviour, algorithm, batch_size, seed, initial: as for `solve`.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -84,12 +85,13 @@ class Optimizer:
         *,
         bounds: Any,
         dim: int | None = None,
+        behaviour: Any = None,
         algorithm: Any = "mt-map-elites",
         batch_size: int = 64,
         seed: int = 0,
         initial: Any = None,
     ) -> None:
-        problem = Problem(tasks, bounds, dim)
+        problem = Problem(tasks, bounds, dim, behaviour)
         settings = as_algorithm(algorithm)
         warn_of_tasks(problem, settings)
         self._start(problem, settings, batch_size, seed, as_initial(initial, problem))
@@ -109,6 +111,7 @@ class Optimizer:
         self._asked: Candidates | None = None
         with host_precision():
             self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1, most=2**24))
+            problem.returned_behaviour(self._core.behaviour_dim)  # which must fit
             key = jax.random.key(self._seed, impl=draws.IMPLEMENTATION)
             self._state, opening = _init(self._core, key)
             known = None if initial is None else initial.candidates(key, problem)
@@ -175,7 +178,7 @@ class Optimizer:
         Args:
             candidates: what `ask` gave.
             fitness: `(rows,)`, higher is better; NaN or +inf = failed, -inf = infeasible: counted, never stored.
-            behaviour: `(rows, behaviour_dim)`, for algorithms that ask for it.
+            behaviour: `(rows, b)`, for algorithms that use it; others do not look at it. NaN = failed.
         """
         if self._asked is None or candidates is not self._asked:
             raise ValueError("candidates must be those of the last ask(), each told once")
@@ -184,6 +187,7 @@ class Optimizer:
         described = None
         if self._core.behaviour_dim:
             described = _told_numbers("behaviour", behaviour, (rows, self._core.behaviour_dim))
+            values[undescribed(values, described)] = np.nan
         self._accept(values, described)
 
     def _accept(self, fitness: np.ndarray, behaviour: np.ndarray | None) -> None:
@@ -259,14 +263,14 @@ class Optimizer:
             return jax.device_get(inside)
 
     def _look(self, at: Callable[[Core, Any], list[Any]]) -> Any:
-        """`measures` or `elites` of the state."""
+        """`measures`, `elites` or `findings` of the state."""
         with host_precision():
             return at(self._core, jax.tree.map(lambda leaf: leaf[None], self._state_now()))[0]
 
     def result(self) -> Result:
         """What was found so far."""
         about = about_run(self._settings, self._problem, self._core, seed=self._seed, call="ask/tell", bits=64)
-        return make_result(self._look(elites), self._problem, about)
+        return make_result(self._look(findings), self._problem, about)
 
 
 def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:

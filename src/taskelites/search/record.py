@@ -15,8 +15,9 @@ from jax import Array
 
 from taskelites import metrics
 from taskelites.algorithms import Candidates, Core, Elites
-from taskelites.algorithms.interface import NOWHERE
+from taskelites.algorithms.interface import NOWHERE, Kept
 from taskelites.problem import Problem
+from taskelites.repertoire import Repertoire
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, FailureLog, RunFolder
 from taskelites.search.statement import Job
@@ -96,6 +97,16 @@ def measures(core: Core, states: Any) -> list[Measures]:
 def elites(core: Core, states: Any) -> list[Elites]:
     """The elites of states that stand side by side."""
     return one_by_one(_elites(core, states))
+
+
+@jax.jit
+def _findings(core: Core, states: Any) -> tuple[Elites, Kept | None]:
+    return jax.vmap(lambda state: (core.elites(state), core.kept(state)))(states)
+
+
+def findings(core: Core, states: Any) -> list[tuple[Elites, Kept | None]]:
+    """The elites of states that stand side by side, and what is kept besides: all that a result is made of."""
+    return one_by_one(_findings(core, states))
 
 
 def logged_points(job: Job, opening_rows: int) -> list[int]:
@@ -183,10 +194,10 @@ class Recorder:
 
 
 def make_result(
-    found: Elites, problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
+    found: tuple[Elites, Kept | None], problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
 ) -> Result:
     """What a run found."""
-    archive, chosen = found
+    (archive, chosen), kept = found
     solved = np.isfinite(archive.fitness)
     job = None if recorder is None else recorder.job
     return Result(
@@ -202,9 +213,15 @@ def make_result(
         retried=0 if recorder is None else recorder.failures.retried,
         history={} if recorder is None else recorder.history(),
         settings=settings,
-        optimum=None if job is None else job.optimum,
-        worst=None if job is None else job.worst,
+        optimum=None if job is None else _one_a_task(job.optimum, len(solved)),
+        worst=None if job is None else _one_a_task(job.worst, len(solved)),
+        repertoire=None if kept is None else Repertoire.of_solved(**kept._asdict()),
     )
+
+
+def _one_a_task(values: np.ndarray | None, number: int) -> np.ndarray | None:
+    """The same for all tasks, where a box stands for them, which has one value."""
+    return None if values is None else np.broadcast_to(values, number)
 
 
 def _failures(failed: int, recorder: Recorder | None) -> dict[str, int]:
@@ -258,6 +275,7 @@ def _about_tasks(problem: Problem) -> dict[str, Any]:
     return {
         "dim": problem.dim,
         "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
+        **({} if problem.behaviour is None else {"behaviour": problem.behaviour.tolist()}),
         "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
     }
 

@@ -111,6 +111,7 @@ def make_job(
     target: Any,
     manner: Manner | None = None,
     warm_start: Any = None,
+    behaviour: Any = None,
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
     if initial is not None and warm_start is not None:
@@ -125,14 +126,14 @@ def make_job(
     label = getattr(fitness, "__name__", "fitness")
     if is_domain(fitness):
         domain = fitness
-        given = {"tasks": tasks, "bounds": bounds, "dim": dim, "call": call}
+        given = {"tasks": tasks, "bounds": bounds, "dim": dim, "behaviour": behaviour, "call": call}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
             raise ValueError(
                 f"a domain brings its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
             )
         fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
-        dim = getattr(domain, "dim", None)
+        dim, behaviour = getattr(domain, "dim", None), getattr(domain, "behaviour", None)
         optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
         label = str(getattr(domain, "name", "domain"))
         if manner.setup is None and getattr(domain, "setup", None) is not None:
@@ -145,7 +146,7 @@ def make_job(
     check_fitness(fitness, call)
     if call == "jax":
         check_compiled(manner)
-    problem = Problem(tasks, bounds, dim)
+    problem = Problem(tasks, bounds, dim, behaviour)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
         raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives; these have none")

@@ -32,7 +32,7 @@ def refine(
     budget = whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS)
     if fitness is None and is_domain(new_tasks):
         domain = new_tasks
-        problem = Problem(domain.tasks, domain.bounds, getattr(domain, "dim", None))
+        problem = Problem(domain.tasks, domain.bounds, getattr(domain, "dim", None), getattr(domain, "behaviour", None))
         stated: dict[str, Any] = {"fitness": domain}
     else:
         stated = {**_how(result, fitness, options), "tasks": _as_new(result, new_tasks)}
@@ -111,11 +111,12 @@ def _how(result: Result, fitness: Any, options: dict[str, Any]) -> dict[str, Any
         raise TypeError("fitness must be given: a result does not hold the function that it was made with")
     settings = result.settings
     if is_domain(fitness):
-        usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "call", "setup")}
+        usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "behaviour", "call", "setup")}
         fitness = fitness.fitness
     else:
         call = settings.get("call")
         usual = {"bounds": settings.get("bounds"), "dim": None, "call": call if call in CALLS else None}
+        usual["behaviour"] = settings.get("behaviour")
     stated = {name: options.get(name, value) for name, value in usual.items()}
     if stated["bounds"] is None:
         raise TypeError("bounds must be given, since this result does not say what they were")

@@ -1,0 +1,216 @@
+"""Behaviours: what a fitness returns besides, who uses it, and the algorithm that keeps a solution of each kind."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites.algorithms import Candidates, Evaluation
+from taskelites.evaluation import Caller, TracedFitness
+from taskelites.search.optimizer import host_precision
+
+TASKS = np.linspace(0, 1, 20)[:, None]
+STATED = {"bounds": (0, 1), "dim": 2, "behaviour": [(0, 1)]}
+FOUR = te.MultiTaskMultiBehaviour(cells=(4,))
+
+
+def batch(solutions, tasks):
+    return -np.abs(solutions[:, 0] - tasks[:, 0]), solutions[:, 1:]
+
+
+def each(solution, task):
+    return -abs(solution[0] - task[0]), solution[1:]
+
+
+def traced(solution, task):
+    return -jnp.abs(solution[0] - task[0]), solution[1:]
+
+
+def alone(solutions, tasks):
+    return batch(solutions, tasks)[0]
+
+
+def solve(fitness=batch, **options):
+    return te.solve(fitness, TASKS, **{"call": "batch", "evaluations": 2000, "algorithm": FOUR} | STATED | options)
+
+
+def same(a, b):
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True)
+        for name in ("solutions", "fitness", "task_evaluations", "last_improved")
+    )
+
+
+def told(core, *rows):
+    """A state after rows of (task, solution, fitness, behaviour)."""
+    numbers, solutions, fitness, behaviour = (jnp.array(column) for column in zip(*rows, strict=True))
+    candidates = Candidates(solutions=solutions, niches=numbers, origin=jnp.full(len(rows), -1))
+    return core.tell(core.init(jax.random.key(0)), candidates, Evaluation(fitness=fitness, behaviour=behaviour))
+
+
+def test_each_goes_to_the_cell_of_its_task_and_behaviour():
+    with host_precision():
+        core = FOUR.bind(te.Problem(TASKS[:2], **STATED))
+        state, info = told(
+            core,
+            (0, [0.1, 0.1], 1.0, [0.1]),  # task 0, cell 0
+            (0, [0.2, 0.2], 2.0, [0.9]),  # task 0, cell 3: no rival
+            (0, [0.3, 0.3], 1.5, [0.2]),  # better in cell 0
+            (1, [0.4, 0.4], 0.5, [-7.0]),  # below the bounds: cell 0
+            (1, [0.5, 0.5], 0.4, [jnp.inf]),  # above: cell 3
+            (1, [0.6, 0.6], 9.0, [jnp.nan]),  # failed
+            (1, [0.7, 0.7], -jnp.inf, [jnp.nan]),  # infeasible
+        )
+        assert info.success.tolist() == [True, True, True, True, True, False, False]
+        assert state.archive.fitness.tolist() == [1.5, -np.inf, -np.inf, 2.0, 0.5, -np.inf, -np.inf, 0.4]
+        assert state.behaviour[:, 0].tolist() == [0.2, 0.0, 0.0, 0.9, -7.0, 0.0, 0.0, np.inf]
+        elites = core.elites(state).archive
+        assert elites.fitness.tolist() == [2.0, 0.5]
+        assert elites.solutions.tolist() == [[0.2, 0.2], [0.4, 0.4]]
+        assert elites.evaluations.tolist() == [3, 4]
+        assert elites.last_improved.tolist() == [2, 4]
+        assert (int(elites.told), int(elites.failed), int(elites.infeasible)) == (7, 1, 1)
+        counts = core.diagnostics(state)
+        assert (int(counts["solutions"]), float(counts["solutions_per_task"])) == (4, 2.0)
+
+
+@pytest.mark.parametrize(("ties", "kept"), [(False, 0.1), (True, 0.2)])
+def test_equals_replace_only_if_so_asked(ties, kept):
+    with host_precision():
+        core = te.MultiTaskMultiBehaviour(cells=(4,), ties=ties).bind(te.Problem(TASKS[:1], **STATED))
+        state, _ = told(core, (0, [0.1, 0.1], 1.0, [0.1]), (0, [0.2, 0.2], 1.0, [0.2]))
+        assert float(state.archive.solutions[0, 0]) == kept
+        assert float(state.behaviour[0, 0]) == kept
+
+
+def test_with_one_cell_it_is_map_elites_with_random_tasks():
+    one = solve(algorithm=te.MultiTaskMultiBehaviour(cells=1, variation="sbx", random_start=50))
+    plain = solve(algorithm=te.MapElitesRandom(variation="sbx", random_start=50))
+    assert same(one, plain)
+    assert np.array_equal(one.repertoire.solutions, one.solutions)
+
+
+def test_ways_of_calling_agree():
+    whole = solve()
+    assert same(whole, solve(each, call="each"))
+    assert np.array_equal(whole.repertoire.behaviour, whole.repertoire.solutions[:, 1:])
+    compiled = solve(traced, call="jax").repertoire
+    assert np.array_equal(compiled.behaviour, compiled.solutions[:, 1:])
+    assert len(compiled) == pytest.approx(80, abs=5)
+    loose = solve(each, call="each", workers=2, mode="async").repertoire
+    assert np.array_equal(loose.behaviour, loose.solutions[:, 1:])
+
+
+def test_who_uses_no_behaviour_drops_it():
+    algorithm = "mt-map-elites"
+    plain = te.solve(alone, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=500, algorithm=algorithm)
+    assert same(plain, solve(algorithm=algorithm, evaluations=500))
+    assert same(plain, solve(each, call="each", algorithm=algorithm, evaluations=500, workers=1))
+    compiled = solve(traced, call="jax", algorithm=algorithm, evaluations=500)
+    assert compiled.repertoire is None
+    assert "solutions" not in compiled.history
+
+
+def test_a_behaviour_that_nobody_wants_does_not_travel():
+    solutions, tasks = np.full((3, 2), 0.25), TASKS[:3]
+    fitness, behaviour, troubles, _ = Caller(each, "each", 1, keeps=False)(solutions, tasks)
+    assert behaviour is None
+    assert troubles == []
+    assert fitness.tolist() == [-abs(0.25 - task) for task in TASKS[:3, 0]]
+    candidates = Candidates(solutions=jnp.asarray(solutions), niches=jnp.arange(3), tasks=jnp.asarray(tasks))
+    assert TracedFitness(traced, 1, keeps=False)(candidates, 3).behaviour is None
+
+
+@pytest.mark.parametrize("call", ["each", "batch", "jax"])
+def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
+    def odd(xp):
+        return lambda x, t: (x[..., 0] * 0 + 1, xp.where(x[..., 1:] < 0.5, xp.nan, x[..., 1:]))
+
+    with pytest.warns(te.FitnessWarning, match="evaluations failed .nan"):
+        result = solve(odd(jnp if call == "jax" else np), call=call, evaluations=128)  # all of them random
+    assert result.failures == {"nan": result.failed}
+    assert 35 < result.failed < 93  # half of 128, give or take five standard deviations
+    assert result.evaluations == 128
+    assert (result.repertoire.behaviour >= 0.5).all()
+    assert result.history["failed"][-1] == result.failed
+    optimizer = te.Optimizer(TASKS, algorithm=FOUR, **STATED)
+    asked = optimizer.ask()
+    optimizer.tell(asked, np.zeros(64), np.where(np.arange(64) < 10, np.nan, 0.5)[:, None])
+    assert optimizer.result().failed == 10
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match=r"'mtmb-map-elites' needs a behaviour: let the fitness return a pair"):
+        solve(behaviour=None)
+    with pytest.raises(ValueError, match=r"cells must be a whole number, or 1 of them, one for each dimension"):
+        solve(algorithm=te.MultiTaskMultiBehaviour(cells=(4, 4)))
+    with pytest.raises(ValueError, match=r"behaviour must be a list of pairs .* not an array of shape \(2,\)"):
+        solve(behaviour=(0, 1))
+    with pytest.raises(ValueError, match=r"behaviour must have lower below upper, but dimension 0 has \(1.0, 0.0\)"):
+        solve(behaviour=[(1, 0)])
+    with pytest.raises(ValueError, match=r"cells must be at most 10,737,418 for 200 tasks, not 16,777,216"):
+        te.MultiTaskMultiBehaviour(cells=(2**24,)).bind(te.Problem(np.zeros((200, 1)), **STATED))
+    with pytest.raises(ValueError, match=r"cells must be a whole number of at least 1 and at most 20,000"):
+        te.MultiTaskMultiBehaviour(cells=1_000_000)
+    with pytest.raises(TypeError, match="cells must be a whole number"):
+        te.MultiTaskMultiBehaviour(cells="many")
+    with pytest.raises(te.FitnessError, match=r"fitness must return a pair \(fitness, behaviour\), as behaviour= says"):
+        solve(alone)
+    with pytest.raises(te.FitnessError, match=r"returned the pair .*; if the second is a behaviour, behaviour=\["):
+        te.solve(each, TASKS, bounds=(0, 1), dim=2, evaluations=100)
+    with pytest.raises(ValueError, match="a domain brings its own behaviour"):
+        te.solve(te.Domain(name="d", fitness=each, tasks=TASKS, **STATED), behaviour=[(0, 1)], evaluations=1)
+
+
+def test_the_repertoire_is_kept_with_the_result(tmp_path):
+    result = solve()
+    found = te.load(result.save(tmp_path / "result.npz"))
+    for name in ("numbers", "solutions", "fitness", "behaviour"):
+        assert np.array_equal(getattr(found.repertoire, name), getattr(result.repertoire, name))
+    assert found.repertoire.tasks is None
+    own = found.solutions_of(7)
+    assert (np.diff(own.fitness) <= 0).all()
+    assert own.fitness[0] == result.fitness[7]
+    assert np.array_equal(np.sort(np.floor(own.behaviour[:, 0] * 4)), np.arange(4))
+    table = own.to_dataframe()
+    assert list(table.columns) == ["task_id", "fitness", "behaviour_0", "solution_0", "solution_1"]
+    assert len(found.to_dataframe()) == 20
+    assert f"{len(result.repertoire):,} kept" in result.summary()
+    with pytest.raises(ValueError, match="task must be a whole number of at least 0 and at most 19"):
+        found.solutions_of(20)
+
+
+def test_a_damaged_repertoire_is_refused(tmp_path):
+    result = solve(evaluations=300)
+    for change in ({"numbers": result.repertoire.numbers + 20}, {"behaviour": np.zeros((3, 1))}):
+        path = dataclasses.replace(result, repertoire=dataclasses.replace(result.repertoire, **change)).save(
+            tmp_path / "result.npz"
+        )
+        with pytest.raises(ValueError, match="repertoire"):
+            te.load(path)
+
+
+def test_a_run_goes_on_bit_for_bit(tmp_path):
+    whole = solve(evaluations=1500)
+    solve(evaluations=700, out=tmp_path / "run", checkpoint_every=100)
+    gone_on = solve(evaluations=1500, out=tmp_path / "run", resume=True)
+    assert same(whole, gone_on)
+    assert np.array_equal(whole.repertoire.behaviour, gone_on.repertoire.behaviour)
+    with pytest.raises(ValueError, match="holds a run with behaviour"):
+        solve(evaluations=1500, out=tmp_path / "run", resume=True, behaviour=[(0, 2)])
+
+
+def test_what_uses_the_fitness_alone_drops_the_behaviour():
+    domain = te.Domain(name="shift", fitness=batch, tasks=TASKS, call="batch", **STATED)
+    result = te.solve(domain, evaluations=500, algorithm=FOUR)
+    assert np.array_equal(te.reevaluate(result, domain, samples=1).corrected, result.fitness)
+    assert np.array_equal(te.reevaluate(result, batch, samples=1).corrected, result.fitness)
+    compiled = te.Domain(name="shift", fitness=traced, tasks=TASKS, call="jax", **STATED)
+    found = te.solve(compiled, evaluations=500, algorithm=FOUR)
+    assert np.allclose(te.reevaluate(found, compiled, samples=1).corrected, found.fitness, atol=1e-6)
+    assert result.refine([[0.33]], batch, evaluations=50).coverage == 1
+    contest = te.compare(domain, algorithms=[FOUR, "random"], replicates=1, evaluations=300)
+    assert contest.results["random"][0].repertoire is None
