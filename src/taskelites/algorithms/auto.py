@@ -12,7 +12,7 @@ And two rules choose the focal task and its mate, of 32 pairs: `anywhere`, one r
 `promise`, the pair whose mate is the most above its focal task, where a task that was tried in vain since its last
 success promises the less. An unsolved task counts as the worst elite there is, so that it promises much.
 
-Way and rule are drawn for each candidate, independently, by what they brought lately: the probability of each grows
+Way and rule are drawn for each batch, independently, by what they brought lately: the probability of each grows
 with the square of its mean gain in fitness, discounted by 1 % a batch, and never falls below a floor. Only ratios of
 gains count, so the unit of the fitness does not matter. docs/auto.md has the study behind the numbers.
 """
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from taskelites import archive as archives
 from taskelites import draws
@@ -33,7 +33,6 @@ from taskelites.algorithms.interface import (
     Core,
     Evaluation,
     Info,
-    random_tasks,
     replace,
     task_rows,
 )
@@ -42,7 +41,7 @@ from taskelites.archive import Archive
 from taskelites.errors import one_of
 from taskelites.prediction import plane_weights
 from taskelites.problem import Problem
-from taskelites.pytree import record, static
+from taskelites.pytree import record
 from taskelites.selection import nearest_others, uniform_integers, uniform_parents
 from taskelites.tasks import Tasks
 from taskelites.variation import SBX, IsoLine
@@ -128,7 +127,7 @@ class Auto:
             ways=jnp.asarray(ways),
             rules=jnp.asarray([rule in self.rules for rule in RULES]),
             numbers={name: jnp.asarray(value) for name, value in numbers.items()},
-            mates=mates,
+            log_mates=jnp.float32(np.log(1 + (mates if near is None else min(mates, near.shape[1])))),
         )
 
 
@@ -205,10 +204,10 @@ class AutoCore(Core):
     paper: MultiTaskMapElitesCore
     near: Array | None
     plane: Array | None
+    log_mates: Array
     ways: Array
     rules: Array
     numbers: dict[str, Array]
-    mates: int = static()
 
     @property
     def rows(self) -> int:
@@ -237,37 +236,50 @@ class AutoCore(Core):
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """Solutions made in the ways that are drawn, for the tasks that are chosen; random ones at first."""
+        """Solutions made in the way that is drawn, for the tasks that are chosen; random ones at first."""
         numbers, archive = self.numbers, state.archive
         key = draws.fold_in(state.key, state.step)
         starting = self.paper.starting(state)
         anything, anywhere = self.paper.random(draws.fold_in(key, 0))
-        children, children_for = self.paper.children(draws.fold_in(key, 1), archive, jnp.int32(0))
-        key_way, key_rule, key_pair, key_child = draws.split(draws.fold_in(key, 2), 4)
-        way = _drawn(key_way, state.ways.chances(self.ways, numbers["floor"], numbers["power"]), self.rows)
-        rule = _drawn(key_rule, state.rules.chances(self.rules, numbers["rule_floor"], numbers["power"]), self.rows)
-        focal, mate = self.pairs(key_pair, state, rule)
-        solutions, way = self.solutions(key_child, state, way, focal, mate, children)
-        niches = jnp.where(starting, anywhere, jnp.where(way == PAPER, children_for, focal))
+        draw = draws.uniform(draws.fold_in(key, 2), (2,), anything.dtype)
+        way = _drawn(draw[0], state.ways.chances(self.ways, numbers["floor"], numbers["power"]))
+        rule = _drawn(draw[1], state.rules.chances(self.rules, numbers["rule_floor"], numbers["power"]))
+        # Branches, although they keep the compiler from fusing: together, the ways take six times as long as the
+        # paper's.
+        solutions, niches = lax.cond(
+            way == PAPER,
+            lambda: self.paper.children(draws.fold_in(key, 1), archive, jnp.int32(0)),
+            lambda: self.focal(draws.fold_in(key, 1), state, way, rule),
+        )
+        niches = jnp.where(starting, anywhere, niches)
         candidates = Candidates(
             solutions=jnp.where(starting, anything, solutions),
             niches=niches,
             tasks=task_rows(self.paper.descriptors, niches),
-            origin=jnp.where(starting, -1, way * len(RULES) + rule),
+            origin=jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule)),
         )
         return candidates, replace(state, step=state.step + 1)
 
+    def focal(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array]:
+        """Solutions for focal tasks, and these tasks; an unsolved one takes its mate's elite for its own."""
+        key_pair, key_child = draws.split(key)
+        focal, mate = self.pairs(key_pair, state, rule)
+        elites = state.archive.solutions
+        other = elites[mate]
+        own = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], elites[focal], other)
+        makers = (self.crossed, self.copied, self.predicted, self.stepped)
+        made = lax.switch(way - CROSS, makers, key_child, state, focal, mate, own, other)
+        return jnp.clip(made, self.paper.lower, self.paper.upper), focal
+
     def pairs(self, key: Array, state: State, rule: Array) -> tuple[Array, Array]:
-        """A focal task and its mate, which is solved, for each candidate, by its rule, `(rows,)`."""
-        key_focal, key_mate, key_else = draws.split(key, 3)
+        """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
+        key_pair, key_else = draws.split(key)
         fitness = state.archive.fitness
-        focal = random_tasks(key_focal, self.rows * PAIRS, self.tasks).reshape(self.rows, PAIRS)
-        focal = jnp.where((rule == ANYWHERE)[:, None], focal[:, :1], focal)
-        mate = self.neighbours(key_mate, focal)
-        worst = jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf))
-        above = fitness[mate] - jnp.maximum(fitness[focal], worst)
-        patience = jnp.where((rule == PROMISE)[:, None] & (above > 0), 1.0 + state.vain[focal], 1.0)
-        above = above / patience
+        words = draws.words(key_pair, (self.rows, PAIRS))
+        focal = uniform_integers(jnp.where(rule == ANYWHERE, words[:, :1], words), jnp.uint32(self.tasks))
+        mate = self.neighbours(words, focal)
+        above = fitness[mate] - jnp.maximum(fitness[focal], _worst(fitness))
+        above = above / jnp.where((rule == PROMISE) & (above > 0), 1.0 + state.vain[focal], 1.0)
         # The last of the greatest; `argmax` would do, but its reduction is slower on a CPU.
         place = jnp.where(above == jnp.max(above, axis=1, keepdims=True), jnp.arange(PAIRS), 0)
         chosen = jnp.max(place, axis=1, keepdims=True)
@@ -275,49 +287,56 @@ class AutoCore(Core):
         other = uniform_parents(key_else, state.archive, (self.rows,))
         return focal, jnp.where(fitness[mate] > -jnp.inf, mate, other)
 
-    def neighbours(self, key: Array, focal: Array) -> Array:
-        """A task near each focal one: of rank r, counted from 1, with a probability that falls as 1 / r."""
+    def neighbours(self, words: Array, focal: Array) -> Array:
+        """A task near each focal one: of rank r, counted from 1, with a probability that falls as 1 / r.
+
+        The lower half of a random word decides, whose upper half chose the task.
+        """
         if self.near is None:
-            return random_tasks(key, focal.size, self.tasks).reshape(focal.shape)
-        mates = min(self.mates, self.near.shape[1])
-        rank = jnp.exp(draws.uniform(key, focal.shape, jnp.float32) * np.float32(np.log(mates + 1)))
-        return self.near[focal, jnp.clip(rank.astype(jnp.int32) - 1, 0, mates - 1)].astype(jnp.int32)
+            return uniform_integers(words << 16, jnp.uint32(self.tasks))
+        draw = (words & 0xFFFF).astype(jnp.int32).astype(jnp.float32) * np.float32(2.0**-16)
+        rank = jnp.exp(draw * self.log_mates).astype(jnp.int32) - 1
+        return self.near[focal, rank].astype(jnp.int32)
 
-    def solutions(
-        self, key: Array, state: State, way: Array, focal: Array, mate: Array, children: Array
-    ) -> tuple[Array, Array]:
-        """What each way makes, and the ways: where a task or a neighbour of it is unsolved, some give way to a copy."""
-        key_cross, key_copy, key_near, key_spread, key_step = draws.split(key, 5)
-        numbers, lower, upper = self.numbers, self.paper.lower, self.paper.upper
+    def crossed(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+        """The focal elite crossed with the mate's."""
+        return SBX()(key, own, other, self.paper.lower, self.paper.upper)
+
+    def copied(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+        """The mate's elite, moved a little."""
+        key_near, key_copy = draws.split(key)
+        beside = state.archive.solutions[self.two_near(key_near, state, focal, mate)[0]]
+        towards = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], own, beside)
+        # The numbers are traced, so the operator is made here.
+        operator = IsoLine(sigma1=self.numbers["noise"], sigma2=self.numbers["line"])  # type: ignore[arg-type]
+        return operator(key_copy, other, towards, self.paper.lower, self.paper.upper)
+
+    def predicted(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+        """What the elites around the focal task lead to expect; the mate's, where one of them is missing."""
+        if self.plane is None or self.near is None:
+            return other
+        key_near, key_spread = draws.split(key)
         elites, fitness = state.archive.solutions, state.archive.fitness
-        own, other = elites[focal], elites[mate]
-        near, far = self.two_near(key_near, fitness, focal, mate)
-        unsolved = fitness[focal] == -jnp.inf
-        copy = IsoLine(sigma1=numbers["noise"], sigma2=numbers["line"])
-        copied = copy(key_copy, other, jnp.where(unsolved[:, None], elites[near], own), lower, upper)
-        noise = draws.normal(key_step, own.shape, own.dtype) * (upper - lower)
-        made = [children, SBX()(key_cross, own, other, lower, upper), copied]
-        if self.plane is not None and self.near is not None:
-            beside = self.near[focal, :PLANE].astype(jnp.int32)
-            predicted = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[beside])
-            spread = draws.normal(key_spread, (self.rows, 1), own.dtype) * (elites[near] - elites[far])
-            made.append(predicted + numbers["spread"] * spread)
-            lonely = jnp.any(fitness[beside] == -jnp.inf, axis=1)
-        else:
-            made.append(copied)
-            lonely = jnp.ones(self.rows, bool)
-        made.append(own + state.sizes[focal][:, None] * noise)
-        way = jnp.where((unsolved & (way != PAPER)) | (lonely & (way == LINEAR)), COPY, way)
-        chosen = jnp.select([(way == each)[:, None] for each in range(len(WAYS))], made)
-        return jnp.clip(chosen, lower, upper), way
+        around = self.near[focal, :PLANE].astype(jnp.int32)
+        whole = jnp.all(fitness[around] > -jnp.inf, axis=1)[:, None]
+        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around])
+        one, two = self.two_near(key_near, state, focal, mate)
+        spread = self.numbers["spread"] * draws.normal(key_spread, (self.rows, 1), own.dtype)
+        return jnp.where(whole, expected, other) + spread * (elites[one] - elites[two])
 
-    def two_near(self, key: Array, fitness: Array, focal: Array, mate: Array) -> tuple[Array, Array]:
+    def stepped(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+        """The focal elite plus noise."""
+        noise = draws.normal(key, own.shape, own.dtype) * (self.paper.upper - self.paper.lower)
+        return own + state.sizes[focal][:, None] * noise
+
+    def two_near(self, key: Array, state: State, focal: Array, mate: Array) -> tuple[Array, Array]:
         """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
         if self.near is None:
             return mate, mate
         rank = uniform_integers(draws.words(key, (2, self.rows)), jnp.uint32(min(NEAR, self.near.shape[1])))
-        near, far = self.near[focal, rank].astype(jnp.int32)
-        return jnp.where(fitness[near] > -jnp.inf, near, mate), jnp.where(fitness[far] > -jnp.inf, far, mate)
+        one, two = self.near[focal, rank].astype(jnp.int32)
+        solved = state.archive.fitness > -jnp.inf
+        return jnp.where(solved[one], one, mate), jnp.where(solved[two], two, mate)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and learn which ways, rules, tasks and sizes brought something."""
@@ -325,19 +344,20 @@ class AutoCore(Core):
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(before, candidates.solutions, niches, evaluation.fitness)
         old = before.fitness.at[niches].get(mode="fill", fill_value=0.0)
-        worst = jnp.min(jnp.where(before.fitness > -jnp.inf, before.fitness, jnp.inf))
-        gain = jnp.where(success, evaluation.fitness - jnp.maximum(old, worst), 0.0)
+        gain = jnp.where(success, evaluation.fitness - jnp.maximum(old, _worst(before.fitness)), 0.0)
         gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # nothing was solved, nothing to gain on
         origin = jnp.where(niches == NOWHERE, -1, candidates.origin)
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
-        longer = jnp.where(success, numbers["longer"], -numbers["shorter"])
-        sizes = state.sizes.at[jnp.where(way == STEP, niches, NOWHERE)].multiply(jnp.exp(longer), mode="drop")
+        size = state.sizes.at[niches].get(mode="fill", fill_value=1.0)
+        changed = size * jnp.exp(jnp.where(success, numbers["longer"], -numbers["shorter"]))
+        factor = jnp.clip(changed, _LEAST_STEP, _MOST_STEP) / size
+        sizes = state.sizes.at[jnp.where(way == STEP, niches, NOWHERE)].multiply(factor, mode="drop")
         vain = state.vain.at[niches].add(1.0, mode="drop")
         after = replace(
             state,
             archive=archive,
-            sizes=jnp.clip(sizes, _LEAST_STEP, _MOST_STEP),
+            sizes=sizes,
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
             ways=state.ways.learnt(way, gain, numbers["discount"]),
             rules=state.rules.learnt(jnp.where(way > PAPER, rule, -1), gain, numbers["discount"]),
@@ -356,8 +376,12 @@ class AutoCore(Core):
         return {f"{name}_{way}": count[i] for name, count in counts.items() for i, way in enumerate(WAYS)}
 
 
-def _drawn(key: Array, chances: Array, rows: int) -> Array:
-    """Numbers of choices with these probabilities, `(rows,)`; one that has none is never drawn."""
+def _drawn(draw: Array, chances: Array) -> Array:
+    """The choice that a uniform number falls on; one without a chance is never drawn."""
     until = jnp.cumsum(chances)
-    draw = draws.uniform(key, (rows, 1), chances.dtype) * until[-1]
-    return jnp.sum(until[:-1] <= draw, axis=1, dtype=jnp.int32)
+    return jnp.sum(until[:-1] <= draw * until[-1], dtype=jnp.int32)
+
+
+def _worst(fitness: Array) -> Array:
+    """The worst elite there is; infinity where there is none."""
+    return jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf))

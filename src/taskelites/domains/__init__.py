@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from taskelites.domains import archery, arm, cartpole, hexapod, valleys
+from taskelites.domains import archery, arm, cartpole, hexapod, postures, valleys
 from taskelites.errors import one_of
 from taskelites.problem import Domain
 
@@ -14,6 +14,7 @@ DOMAINS: dict[str, Callable[..., Domain]] = {
     "archery": archery.make,
     "cartpole": cartpole.make,
     "valleys": valleys.make,
+    "postures": postures.make,
 }
 
 __all__ = ["DOMAINS", "domain"]

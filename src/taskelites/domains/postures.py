@@ -58,6 +58,7 @@ def make(tasks: Any = 500, dim: int = 8, seed: int = 0) -> Domain:
         tasks=chosen,
         bounds=(0.0, 1.0),
         dim=dim,
+        behaviour=BEHAVIOUR,
         call="jax",
         draw=PosturesDrawing(),
         optimum=np.zeros(len(chosen)),

@@ -1,6 +1,8 @@
 """The same loop for a JAX fitness, compiled whole, in the precision that the user's JAX has."""
 
+from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -28,6 +30,13 @@ from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.statement import Job
 
 
+def _side_by_side(run: Callable[[Any], Any], states: Any) -> Any:
+    """`vmap`, but for a single run: there, branches of an algorithm stay branches, of which only one is taken."""
+    if len(jax.tree.leaves(states)[0]) > 1:
+        return jax.vmap(run)(states)
+    return jax.tree.map(lambda leaf: leaf[None], run(jax.tree.map(itemgetter(0), states)))
+
+
 @partial(jax.jit, static_argnames="evaluate")
 def _advance(
     core: Core, evaluate: TracedFitness, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
@@ -51,7 +60,7 @@ def _advance(
         start = (jnp.int32(0), state)
         return lax.while_loop(lambda carry: goes_on(*carry), lambda carry: (carry[0] + 1, step(carry[1])), start)[1]
 
-    states = jax.vmap(run)(states)
+    states = _side_by_side(run, states)
     return states, measure(core, states)
 
 
