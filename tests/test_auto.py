@@ -1,0 +1,170 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taskelites as te
+from taskelites.algorithms import Candidates, Evaluation
+from taskelites.algorithms.auto import NUMBERS, STEP, WAYS, Credit
+from taskelites.algorithms.interface import replace
+
+ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
+
+
+def bound(tasks=None, **settings):
+    problem = te.Problem(ARM.tasks if tasks is None else tasks, bounds=(0, 1), dim=10)
+    return te.Auto(**settings).bind(problem, batch_size=16)
+
+
+def test_with_the_papers_way_alone_it_is_multi_task_map_elites():
+    runs = [
+        te.solve(ARM, evaluations=5000, seed=3, algorithm=algorithm)
+        for algorithm in (te.Auto(ways=("paper",)), te.MultiTaskMapElites(tournament=50))
+    ]
+    assert np.array_equal(runs[0].solutions, runs[1].solutions)
+    assert np.array_equal(runs[0].fitness, runs[1].fitness)
+
+
+def test_with_steps_alone_each_task_climbs_by_itself():
+    core = bound(ways=("step",), rules=("anywhere",))
+    state = core.init(jax.random.key(0))
+    elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
+    every = Candidates(solutions=elites, niches=jnp.arange(300), origin=jnp.full(300, -1))
+    state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
+    candidates, state = core.ask(replace(state, step=jnp.int32(50)))
+    noise = (candidates.solutions - elites[candidates.niches]) / NUMBERS["first_step"]
+    assert abs(float(noise.std()) - 1) < 0.2
+    fitness = jnp.where(jnp.arange(16) < 8, 1.0, -1.0)
+    after, _ = core.tell(state, candidates, Evaluation(fitness=fitness))
+    once = np.bincount(np.asarray(candidates.niches), minlength=300)[np.asarray(candidates.niches)] == 1
+    sizes = np.asarray(after.sizes)[np.asarray(candidates.niches)]
+    expected = 0.1 * np.exp(np.where(np.arange(16) < 8, NUMBERS["longer"], -NUMBERS["shorter"]))
+    assert once.sum() > 8
+    assert np.allclose(sizes[once], expected[once], rtol=1e-5)
+    vain = np.asarray(after.vain)[np.asarray(candidates.niches)]
+    assert np.array_equal(vain[once], np.where(np.arange(16) < 8, 0.0, np.asarray(state.vain)[0] + 1)[once])
+
+
+def test_chances_grow_with_the_square_of_the_gain_and_have_a_floor():
+    credit = Credit(gain=jnp.array([2.0, 1.0, 0.0, 9.0]), tried=jnp.array([10.0, 10.0, 10.0, 10.0]))
+    allowed = jnp.array([True, True, True, False])
+    chances = np.asarray(credit.chances(allowed, jnp.float32(0.1), jnp.float32(2.0)))
+    assert chances == pytest.approx([0.1 + 0.7 * 0.8, 0.1 + 0.7 * 0.2, 0.1, 0.0])
+
+
+def test_what_was_never_tried_counts_as_the_best_and_all_are_equal_without_gains():
+    credit = Credit(gain=jnp.array([2.0, 0.0]), tried=jnp.array([10.0, 0.0]))
+    both = jnp.array([True, True])
+    assert np.asarray(credit.chances(both, 0.0, 2.0)) == pytest.approx([0.5, 0.5])
+    nothing = Credit(gain=jnp.zeros(2), tried=jnp.array([10.0, 10.0]))
+    assert np.asarray(nothing.chances(both, 0.1, 2.0)) == pytest.approx([0.5, 0.5])
+
+
+def test_credit_is_discounted_and_padding_is_none():
+    credit = Credit(gain=jnp.array([4.0, 2.0]), tried=jnp.array([8.0, 8.0]))
+    after = credit.learnt(jnp.array([0, 0, -1]), jnp.array([1.0, 0.5, 7.0]), jnp.float32(0.5))
+    assert np.asarray(after.gain).tolist() == [3.5, 1.0]
+    assert np.asarray(after.tried).tolist() == [6.0, 4.0]
+
+
+def test_near_mates_are_likelier():
+    core = bound()
+    words = jax.random.bits(jax.random.key(0), (200, 100))
+    focal = jnp.full(words.shape, 7)
+    found = np.asarray(core.neighbours(words, focal)).ravel()
+    rank = np.argsort(np.asarray(ARM.tasks.neighbours[7]))[found]
+    assert rank.min() == 1
+    assert rank.max() == NUMBERS["mates"]
+    # With a density of 1 / rank, as many are below the root of all as are above.
+    assert abs(np.mean(rank < np.sqrt(NUMBERS["mates"] + 1)) - 0.5) < 0.02
+
+
+def test_the_promise_is_where_a_mate_is_much_fitter():
+    core = bound(rules=("promise",))
+    state = core.init(jax.random.key(0))
+    good = int(ARM.tasks.neighbours[5][1])
+    fitness = jnp.zeros(300).at[good].set(1.0).at[5].set(-1.0)
+    every = Candidates(solutions=jnp.full((300, 10), 0.5), niches=jnp.arange(300), origin=jnp.full(300, -1))
+    state = core.adopt(state, every, Evaluation(fitness=fitness))
+    chosen = [core.pairs(jax.random.key(seed), state, jnp.int32(1)) for seed in range(10)]
+    focal = np.concatenate([np.asarray(pair[0]) for pair in chosen])
+    above = np.concatenate([np.asarray(fitness[pair[1]] - fitness[pair[0]]) for pair in chosen])
+    assert np.mean(focal == 5) > 10 * (1 / 300)
+    assert above.mean() > 0.1  # of a random pair: about 0
+
+
+@pytest.mark.filterwarnings("ignore::taskelites.FitnessWarning")
+def test_tasks_that_always_fail_do_not_hold_up_the_others():
+    def fitness(solutions, tasks):
+        value = -np.abs(solutions - tasks[:, :1]).sum(axis=1)
+        return np.where(tasks[:, 0] < 0.2, np.nan, value)
+
+    tasks = np.linspace(0, 1, 250)[:, None]
+    found = te.solve(fitness, tasks, bounds=(0, 1), dim=2, call="batch", algorithm="auto", evaluations=12_000)
+    assert found.solved[50:].all()
+    assert not found.solved[:50].any()
+    assert np.nanmean(found.fitness) > -0.02
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        np.zeros((1, 1)),
+        np.array([[0.1], [0.2]]),
+        te.Tasks([str(i) for i in range(30)]),
+        te.Tasks([str(i) for i in range(30)], distance=np.abs(np.subtract.outer(np.arange(30.0), np.arange(30.0)))),
+        np.tile([[0.3, 0.3]], (40, 1)),
+    ],
+    ids=["one", "two", "no distance", "distance matrix", "all in one place"],
+)
+@pytest.mark.filterwarnings("ignore::taskelites.TaskWarning")
+def test_any_kind_of_tasks(tasks):
+    def fitness(solution, task):
+        return -float(np.square(solution - 0.5).sum())
+
+    found = te.solve(fitness, tasks, bounds=(0, 1), dim=3, evaluations=1500, batch_size=16, algorithm="auto")
+    assert found.coverage == 1
+    assert found.fitness.mean() > -0.05
+
+
+def test_the_unit_of_the_fitness_does_not_matter():
+    def fitness(unit):
+        return lambda solutions, tasks: unit * -np.abs(solutions - tasks[:, :1]).sum(axis=1)
+
+    tasks = np.linspace(0, 1, 220)[:, None]
+    runs = [
+        te.solve(fitness(unit), tasks, bounds=(0, 1), dim=2, call="batch", algorithm="auto", evaluations=3000)
+        for unit in (1.0, 2.0**-20)
+    ]
+    assert np.array_equal(runs[0].solutions, runs[1].solutions)
+
+
+def test_it_is_ahead_of_multi_task_map_elites_from_the_start():
+    def mean(algorithm):
+        runs = te.solve(ARM, evaluations=10_000, algorithm=algorithm, replicates=3)
+        return np.array([run.fitness.mean() for run in runs])
+
+    assert mean("auto").min() > mean("mt-map-elites").max()
+
+
+def test_the_history_counts_the_ways():
+    history = te.solve(ARM, evaluations=3000, algorithm="auto").history
+    tried = [history[f"tried_{way}"][-1] for way in WAYS]
+    assert min(tried) > 0
+    assert sum(tried) <= 3000
+    assert len(WAYS) == STEP + 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ways": ()}, "ways must name at least one"),
+        ({"ways": ("jump",)}, "jump"),
+        ({"rules": "nowhere"}, "nowhere"),
+        ({"numbers": {"size": 1}}, "size"),
+        ({"numbers": {"power": -1}}, "power is -1"),
+    ],
+)
+def test_mistakes(settings, message):
+    with pytest.raises(ValueError, match=message):
+        te.Auto(**settings)
