@@ -176,7 +176,7 @@ def test_rows_that_were_not_told_change_nothing(case):
 
 
 @pytest.mark.parametrize("call", ["each", "batch", "jax"])
-@pytest.mark.parametrize("budget", [1, 15, 16, 17, 100, 400])
+@pytest.mark.parametrize("budget", [1, 17, 400])
 @pytest.mark.parametrize("name", CASES)
 def test_the_budget_is_met_exactly(name, call, budget):
     settings, problem, fitness = CASES[name]

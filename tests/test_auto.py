@@ -110,10 +110,10 @@ def test_tasks_that_always_fail_do_not_hold_up_the_others():
     "tasks",
     [
         np.zeros((1, 1)),
-        np.array([[0.1], [0.2]]),
+        pytest.param(np.array([[0.1], [0.2]]), marks=pytest.mark.slow),
         te.Tasks([str(i) for i in range(30)]),
         te.Tasks([str(i) for i in range(30)], distance=np.abs(np.subtract.outer(np.arange(30.0), np.arange(30.0)))),
-        np.tile([[0.3, 0.3]], (40, 1)),
+        pytest.param(np.tile([[0.3, 0.3]], (40, 1)), marks=pytest.mark.slow),
     ],
     ids=["one", "two", "no distance", "distance matrix", "all in one place"],
 )

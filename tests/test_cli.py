@@ -195,7 +195,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
     [
         (
             "random,cma",
-            "--algorithms must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
+            "--algorithms must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
         ),
         ("random(size=3)", "random takes no settings, so 'size' can't be set"),
         (
@@ -257,9 +257,9 @@ def test_list_has_a_line_each(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["arn"], "DOMAIN must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'valleys', not 'arn'; did you mean 'arm'?"),
+        (["arn"], "DOMAIN must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'postures', 'valleys', not 'arn'; did you mean 'arm'?"),
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
-        (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
+        (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
         (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),

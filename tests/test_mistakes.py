@@ -165,7 +165,7 @@ MISTAKES = [
     # the algorithm
     (
         lambda: solve(algorithm="mt-map-elite"),
-        "algorithm must be one of 'cma-es', 'map-elites-all', 'map-elites-random', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map-elite'; did you mean 'mt-map-elites'?",
+        "algorithm must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map-elite'; did you mean 'mt-map-elites'?",
     ),
     (
         lambda: solve(algorithm=te.MultiTaskMapElites),
@@ -260,7 +260,7 @@ MISTAKES = [
     # domains
     (
         lambda: te.domain("armm"),
-        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'valleys', not 'armm'; did you mean 'arm'?",
+        "name must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'postures', 'valleys', not 'armm'; did you mean 'arm'?",
     ),
     (
         lambda: te.domain("arm", task=3),

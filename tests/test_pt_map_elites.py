@@ -155,6 +155,7 @@ def test_a_run_on_a_box_goes_on_bit_for_bit(tmp_path):
     assert np.array_equal(whole.repertoire.tasks, gone_on.repertoire.tasks)
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_box_and_behaviours(tmp_path, monkeypatch, capsys):
     (tmp_path / "families_domain.py").write_text(
         "import taskelites as te\n"

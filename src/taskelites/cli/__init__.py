@@ -310,9 +310,7 @@ def _add_bench(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tasks", metavar="N|FILE", help="of each domain (default: the domain's)")
     parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 20)")
-    parser.add_argument(
-        "--evaluations", type=number, metavar="N", help="the budget (default: 1e6; cartpole 2e5, hexapod 1e5)"
-    )
+    parser.add_argument("--evaluations", type=number, metavar="N", help="the budget (default: 1e6; hexapod 1e5)")
     parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
     parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
     add_workers(parser)

@@ -1,0 +1,108 @@
+"""What each part and each number of `auto` is worth: parts off, numbers halved and doubled.
+
+    python benchmarks/auto.py study                    ablation and sensitivity, docs/auto/study.csv
+    python benchmarks/auto.py speed                    time of an evaluation, as a ratio to mt-map-elites
+
+The seeds (from 1000 on) are those of no other figure.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import taskelites as te
+from taskelites.algorithms.auto import NUMBERS, RULES, WAYS
+
+SEED = 1000
+
+
+def domains():
+    """Those that the algorithm was designed on and that take seconds."""
+    return [te.domain("arm", form="exponential", target=(0.5, 0.5)), te.domain("archery")]
+
+
+def variants():
+    """Settings by label."""
+    found = {"auto": te.Auto()}
+    for way in WAYS:
+        found[f"without {way}"] = te.Auto(ways=[each for each in WAYS if each != way])
+    for rule in RULES:
+        found[f"without {rule}"] = te.Auto(rules=[each for each in RULES if each != rule])
+    for name, value in NUMBERS.items():
+        for factor, word in ((0.5, "halved"), (2.0, "doubled")):
+            # A discount is a memory of 1 / (1 - discount) batches.
+            changed = 1 - (1 - value) / factor if name == "discount" else value * factor
+            found[f"{name} {word}"] = te.Auto(numbers={name: changed})
+    return found
+
+
+def study(options):
+    """Each variant on each domain, beside the whole."""
+    import pandas as pd
+
+    tables = []
+    for domain in domains():
+        found = te.compare(
+            domain,
+            algorithms=variants(),
+            evaluations=options.evaluations,
+            replicates=options.replicates,
+            seed=SEED,
+            progress=True,
+        )
+        table = found.table().reset_index()[["algorithm", "runs", "mean_all_median", "area_median"]]
+        table.insert(0, "domain", domain.name)
+        rest = {pair["first"]: pair["p"] for pair in _against(found, "area")}
+        table["area_p"] = [rest.get(label, float("nan")) for label in table["algorithm"]]
+        tables.append(table)
+        whole = table.set_index("algorithm")
+        for label, row in whole.iterrows():
+            gain = 1000 * (row["area_median"] - whole.loc["auto", "area_median"])
+            figures = f"mean {row['mean_all_median']:.6f}  area x 1000 {1000 * row['area_median']:7.2f}"
+            print(f"{domain.name:8} {label:22} {figures} ({gain:+.2f}, p {row['area_p']:.2g})", flush=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    pd.concat(tables).to_csv(options.out, index=False, float_format="%.9g")
+
+
+def _against(found, measure):
+    """The Mann-Whitney p of each variant against the whole, corrected by Holm."""
+    from taskelites.experiments.statistics import holm, mann_whitney
+
+    runs = found.replicates()
+    values = {label: runs.loc[runs["algorithm"] == label, measure] for label in found.labels}
+    others = [label for label in found.labels if label != "auto"]
+    corrected = holm([mann_whitney(values[label], values["auto"]) for label in others])
+    return [{"first": label, "p": p} for label, p in zip(others, corrected, strict=True)]
+
+
+def speed(options):
+    """Whole runs in turn, after one of each that compiles."""
+    for domain in domains():
+        ratios = []
+        for turn in range(options.replicates + 1):
+            seconds = {}
+            for algorithm in ("mt-map-elites", "auto"):
+                begin = time.perf_counter()
+                te.solve(domain, evaluations=options.evaluations, algorithm=algorithm, seed=SEED + turn, progress=False)
+                seconds[algorithm] = time.perf_counter() - begin
+            if turn:
+                ratios.append(seconds["auto"] / seconds["mt-map-elites"])
+        print(
+            f"{domain.name:8} auto takes {np.median(ratios):.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("study", "speed"))
+    parser.add_argument("--evaluations", type=lambda text: int(float(text)), default=300_000)
+    parser.add_argument("--replicates", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("docs/auto/study.csv"))
+    options = parser.parse_args()
+    {"study": study, "speed": speed}[options.part](options)
+
+
+if __name__ == "__main__":
+    main()
