@@ -168,7 +168,7 @@ def steps_upright(weights: Array, task: Array, starts: Array, most: int) -> Arra
         [9]
     """
     number = len(starts)
-    # On a GPU, each turn of a loop starts kernels, so many steps in one turn are faster; a CPU is slower with such code.
+    # On a GPU, each turn of a loop starts kernels, so many steps a turn are faster; a CPU is slower with such code.
     unrolled = 1 if jax.default_backend() == "cpu" else _CHUNK // 2
     # One copy of the weights a start: the loop is then over plain rows, in half the time.
     wide = jnp.broadcast_to(weights[:, None], (DIM, number))
