@@ -36,6 +36,8 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/report.py
 	$(VENV)/bin/python benchmarks/noise.py
 	$(VENV)/bin/python benchmarks/cover.py arm
+	$(VENV)/bin/python benchmarks/auto.py speed
+	$(VENV)/bin/python benchmarks/continuous.py
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
 

@@ -270,7 +270,7 @@ def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
     assert (near[:50] < 50).all()
     assert not (near == np.arange(len(near))[:, None]).any()
     assert all(len(set(row)) == 9 for row in near.tolist())
-    monkeypatch.setattr("taskelites.selection._TABLE_ENTRIES", 10_000)
+    monkeypatch.setattr("taskelites.selection.TABLE_ENTRIES", 10_000)
     with pytest.raises(ValueError, match=r"125 for each of 2,500 tasks, and 10,000 in all fit; .* neighbours=4$"):
         te.Monet().bind(te.Problem(tasks, bounds=(0, 1), dim=2))
 

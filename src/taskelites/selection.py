@@ -22,7 +22,7 @@ _TWO_32 = 2.0**32
 # Opponents drawn at a time when a tournament is played: wide enough to keep the processor busy.
 _DRAWS = 64
 # What a table of the nearest tasks may hold in all: as many as that of all neighbours at its limit.
-_TABLE_ENTRIES = TABLE_LIMIT**2
+TABLE_ENTRIES = TABLE_LIMIT**2
 # Tasks whose nearest are looked up at a time, so that the distances, which are not kept, stay small.
 _BLOCK = 1024
 # The same of points in a box; fewer, since each takes several random words.
@@ -246,10 +246,10 @@ def nearest_others(tasks: Tasks, number: int) -> np.ndarray:
     number = min(number, len(tasks) - 1)
     if tasks.fits_table:
         return np.ascontiguousarray(tasks.neighbours[:, 1 : number + 1])
-    if number * len(tasks) > _TABLE_ENTRIES:
+    if number * len(tasks) > TABLE_ENTRIES:
         raise ValueError(
-            f"neighbours are {number:,} for each of {len(tasks):,} tasks, and {_TABLE_ENTRIES:,} in all fit; give a "
-            f"smaller number, such as neighbours={max(1, _TABLE_ENTRIES // len(tasks))}"
+            f"neighbours are {number:,} for each of {len(tasks):,} tasks, and {TABLE_ENTRIES:,} in all fit; give a "
+            f"smaller number, such as neighbours={max(1, TABLE_ENTRIES // len(tasks))}"
         )
     table = np.empty((len(tasks), number), np.int32)
     tree = KDTree(tasks.positions)

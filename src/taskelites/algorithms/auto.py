@@ -1,4 +1,4 @@
-"""The default: several ways of making a child for a task, the choice between them learned while it runs.
+"""Several ways of making a child for a task, the choice between them learned while it runs: nothing to set.
 
 Each candidate has a focal task and a mate, a task near it with a fit elite. Five ways make a solution of them:
 
@@ -42,7 +42,7 @@ from taskelites.errors import one_of
 from taskelites.prediction import plane_weights
 from taskelites.problem import Problem
 from taskelites.pytree import record
-from taskelites.selection import nearest_others, uniform_integers, uniform_parents
+from taskelites.selection import TABLE_ENTRIES, nearest_others, uniform_integers, uniform_parents
 from taskelites.tasks import Tasks
 from taskelites.variation import SBX, IsoLine
 
@@ -74,7 +74,7 @@ _LEAST_STEP, _MOST_STEP = 1e-5, 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """The settings of the default algorithm: none that need to be set.
+    """The settings of `auto`: none that need to be set.
 
     Args:
         ways: those among which is chosen, for studies.
@@ -135,7 +135,7 @@ def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None
     """The nearest other tasks of each, `(n, mates)`, and how much the first of them count in a plane, `(n, PLANE)`."""
     if not tasks.has_distance or len(tasks) == 1:
         return None, None
-    near = nearest_others(tasks, max(mates, NEAR, PLANE))
+    near = nearest_others(tasks, min(max(mates, NEAR, PLANE), max(1, TABLE_ENTRIES // len(tasks))))
     if tasks.distance is not None or near.shape[1] < PLANE or tasks.positions.shape[1] + 2 > PLANE:
         return jnp.asarray(near), None
     positions = tasks.positions
@@ -197,7 +197,7 @@ class State:
 
 @record
 class AutoCore(Core):
-    """The default algorithm bound to a problem."""
+    """`auto` bound to a problem."""
 
     any_order: ClassVar[bool] = True
 
