@@ -45,6 +45,16 @@ def test_with_steps_alone_each_task_climbs_by_itself():
     assert np.array_equal(vain[once], np.where(np.arange(16) < 8, 0.0, np.asarray(state.vain)[0] + 1)[once])
 
 
+def test_a_batch_on_one_task_keeps_its_step_within_limits():
+    core = te.Auto(ways="step").bind(te.Problem(np.zeros((1, 1)), bounds=(0, 1), dim=2), batch_size=64)
+    state = core.init(jax.random.key(0))
+    for fitness in (0.0, -1.0, -1.0, -1.0, 1.0, 2.0, -1.0):
+        candidates, state = core.ask(state)
+        assert np.isfinite(np.asarray(candidates.solutions)).all()
+        state, _ = core.tell(state, candidates, Evaluation(fitness=jnp.linspace(fitness, fitness + 0.5, 64)))
+        assert 1e-5 <= float(state.sizes[0]) <= 0.3
+
+
 def test_chances_grow_with_the_square_of_the_gain_and_have_a_floor():
     credit = Credit(gain=jnp.array([2.0, 1.0, 0.0, 9.0]), tried=jnp.array([10.0, 10.0, 10.0, 10.0]))
     allowed = jnp.array([True, True, True, False])

@@ -293,7 +293,7 @@ class AutoCore(Core):
         The lower half of a random word decides, whose upper half chose the task.
         """
         if self.near is None:
-            return uniform_integers(words << 16, jnp.uint32(self.tasks))
+            return uniform_integers(words * jnp.uint32(2654435761), jnp.uint32(self.tasks))
         draw = (words & 0xFFFF).astype(jnp.int32).astype(jnp.float32) * np.float32(2.0**-16)
         rank = jnp.exp(draw * self.log_mates).astype(jnp.int32) - 1
         return self.near[focal, rank].astype(jnp.int32)
@@ -319,7 +319,8 @@ class AutoCore(Core):
         elites, fitness = state.archive.solutions, state.archive.fitness
         around = self.near[focal, :PLANE].astype(jnp.int32)
         whole = jnp.all(fitness[around] > -jnp.inf, axis=1)[:, None]
-        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around])
+        # GPUs round factors to ten bits unless they are told not to.
+        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
         one, two = self.two_near(key_near, state, focal, mate)
         spread = self.numbers["spread"] * draws.normal(key_spread, (self.rows, 1), own.dtype)
         return jnp.where(whole, expected, other) + spread * (elites[one] - elites[two])
@@ -349,15 +350,13 @@ class AutoCore(Core):
         origin = jnp.where(niches == NOWHERE, -1, candidates.origin)
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
-        size = state.sizes.at[niches].get(mode="fill", fill_value=1.0)
-        changed = size * jnp.exp(jnp.where(success, numbers["longer"], -numbers["shorter"]))
-        factor = jnp.clip(changed, _LEAST_STEP, _MOST_STEP) / size
+        factor = jnp.exp(jnp.where(success, numbers["longer"], -numbers["shorter"]))
         sizes = state.sizes.at[jnp.where(way == STEP, niches, NOWHERE)].multiply(factor, mode="drop")
         vain = state.vain.at[niches].add(1.0, mode="drop")
         after = replace(
             state,
             archive=archive,
-            sizes=sizes,
+            sizes=jnp.clip(sizes, _LEAST_STEP, _MOST_STEP),
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
             ways=state.ways.learnt(way, gain, numbers["discount"]),
             rules=state.rules.learnt(jnp.where(way > PAPER, rule, -1), gain, numbers["discount"]),

@@ -16,7 +16,6 @@ from taskelites.cli.typed import (
     labelled,
     make_algorithm,
     make_domain,
-    number,
     number_or_file,
     pair,
     specification,
@@ -99,7 +98,7 @@ def bench(options: argparse.Namespace) -> int:
     if options.domains is not None:
         given["domains"] = _bench_domains(options)
     elif options.tasks is not None:
-        given["tasks"] = number(options.tasks)
+        given["tasks"] = number_or_file(options.tasks)
     with _folder(options.out, "bench") as folder:
         found = run_bench(**given, out=folder, command=options.line, progress=not options.quiet)
     print(found.summary(width))

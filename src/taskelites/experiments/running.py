@@ -125,11 +125,7 @@ def compare(
         for label, settings in labelled.items()
     }
     one = next(iter(jobs.values()))
-    if isinstance(one.problem.tasks, Box):
-        raise ValueError(
-            "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
-            "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
-        )
+    _check_tasks(one)
     settings = _settings(jobs, first, number)
     _check_ends(one)
     if known is not None:
@@ -175,9 +171,18 @@ def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
     try:
         job = make_job(domain, None, None, None, None, settings, batch_size, 1, None, None, Manner())
         _checked_code(settings.name, job)
+        _check_tasks(job)
     except (ValueError, TypeError) as error:
         return str(error)
     return None
+
+
+def _check_tasks(job: Job) -> None:
+    if isinstance(job.problem.tasks, Box):
+        raise ValueError(
+            "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
+            "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
+        )
 
 
 def _check_ends(job: Job) -> None:
