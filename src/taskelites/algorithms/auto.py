@@ -1,4 +1,4 @@
-"""Several ways of making a child for a task, the choice between them learned while it runs: nothing to set.
+"""Several ways of making a child, the choice between them learned while it runs; nothing to set.
 
 Each candidate has a focal task and a mate, a task near it with a fit elite. Five ways make a solution of them:
 

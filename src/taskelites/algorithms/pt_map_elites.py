@@ -1,4 +1,4 @@
-"""Parametric-task MAP-Elites: a continuous family of tasks, solved cell by cell, with local linear predictions.
+"""Parametric-task MAP-Elites: a continuous family of tasks, solved cell by cell.
 
 Anne and Mouret, "Parametric-Task MAP-Elites" (GECCO 2024; arXiv 2402.01275). The box of tasks is cut into cells, each
 keeping the best (task, solution) evaluated inside of it. A candidate is, with equal probability, either a child of two
