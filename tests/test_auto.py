@@ -137,6 +137,7 @@ def test_any_kind_of_tasks(tasks):
     assert found.fitness.mean() > -0.05
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_fitness_does_not_matter():
     def fitness(unit):
         return lambda solutions, tasks: unit * -np.abs(solutions - tasks[:, :1]).sum(axis=1)

@@ -93,6 +93,7 @@ def test_with_one_cell_it_is_map_elites_with_random_tasks():
     assert np.array_equal(one.repertoire.solutions, one.solutions)
 
 
+@pytest.mark.slow
 def test_ways_of_calling_agree():
     whole = solve()
     assert same(whole, solve(each, call="each"))
@@ -203,6 +204,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
         solve(evaluations=1500, out=tmp_path / "run", resume=True, behaviour=[(0, 2)])
 
 
+@pytest.mark.slow
 def test_what_uses_the_fitness_alone_drops_the_behaviour():
     domain = te.Domain(name="shift", fitness=batch, tasks=TASKS, call="batch", **STATED)
     result = te.solve(domain, evaluations=500, algorithm=FOUR)
