@@ -6,7 +6,7 @@ method `many(solutions, tasks) -> Sketch` states the lines of all of them togeth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -122,3 +122,32 @@ class Sketch:
         if any(stroke.label for stroke in self.strokes):
             ax.legend(loc="lower right", fontsize=8)
         return ax
+
+
+class Drawing:
+    """What draws one solution by drawing many: a domain's `draw` that has only `many` to write.
+
+    Example:
+        >>> import numpy as np
+        >>> class Dots(Drawing):
+        ...     def many(self, solutions, tasks):
+        ...         stroke = Stroke(points=solutions[:, None, :], colour="black", width=0, marker="o")
+        ...         return Sketch(strokes=[stroke], limits=np.array([[0, 1, 0, 1]]), titles=["a dot"])
+        >>> Dots()([0.5, 0.5], [1.0]).get_title()
+        'a dot'
+    """
+
+    # Of the figure that is made where no axes are given, in inches.
+    size: ClassVar[tuple[float, float]] = (4, 4)
+
+    def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
+        """Draw many at once: `solutions (n, dim)`, `tasks (n, k)`."""
+        raise NotImplementedError
+
+    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
+        """Draw one solution of one task; returns the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.figure(figsize=self.size, layout="constrained").add_subplot()
+        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)

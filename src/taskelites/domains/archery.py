@@ -24,7 +24,7 @@ from jax import Array
 
 from taskelites.domains.family import tasks_in_box
 from taskelites.problem import Domain
-from taskelites.sketch import Sketch, Stroke
+from taskelites.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("distance", "wind")
 LOWER, UPPER = (5.0, -10.0), (40.0, 10.0)
@@ -140,16 +140,8 @@ def aim(task: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ArcheryDrawing:
+class ArcheryDrawing(Drawing):
     """Draws the target, where the arrow hits its plane, and where one shot straight ahead would."""
-
-    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
-        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
         """Draw many at once: `solutions (n, 2)`, `tasks (n, 2)`.

@@ -19,7 +19,7 @@ from jax import Array, lax
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import finite_array, one_of, whole_number
 from taskelites.problem import Domain
-from taskelites.sketch import Sketch, Stroke
+from taskelites.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("alpha_max", "length")
 FORMS = ("distance", "exponential")
@@ -124,18 +124,10 @@ class ArmFitness:
 
 
 @dataclass(frozen=True)
-class ArmDrawing:
+class ArmDrawing(Drawing):
     """Draws the arm in its posture, with its target."""
 
     target: tuple[float, float]
-
-    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
-        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
         """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.

@@ -20,7 +20,7 @@ of the episodes had the same number of steps, of those over within 100 steps all
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ from jax import Array, lax
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
 from taskelites.problem import Domain
-from taskelites.sketch import Sketch, Stroke
+from taskelites.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("pole_mass", "half_length")
 LOWER, UPPER = (0.05, 0.3), (0.5, 1.2)
@@ -215,7 +215,7 @@ class CartpoleFitness:
 
 
 @dataclass(frozen=True)
-class CartpoleDrawing:
+class CartpoleDrawing(Drawing):
     """Draws the cart and the pole at some moments, light to dark, the last one red, from the start that goes worst.
 
     Args:
@@ -223,16 +223,10 @@ class CartpoleDrawing:
         steps: of the fitness.
     """
 
+    size: ClassVar[tuple[float, float]] = (5, 3.5)
+
     starts: int = 10
     steps: int = 1000
-
-    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.figure(figsize=(5, 3.5), layout="constrained").add_subplot()
-        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
         """Draw many at once: `solutions (n, 16)`, `tasks (n, 2)`.

@@ -26,7 +26,7 @@ from taskelites.domains.arm import joints
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
 from taskelites.problem import Domain
-from taskelites.sketch import Sketch, Stroke
+from taskelites.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("x", "y")
 # The corners are 0.71 m away, so that the arm, 1 m long, has room to bend in different ways everywhere.
@@ -119,16 +119,8 @@ class PosturesFitness:
 
 
 @dataclass(frozen=True)
-class PosturesDrawing:
+class PosturesDrawing(Drawing):
     """Draws the arm in its posture, with its middle joint and the point to reach."""
-
-    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
-        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
         """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.

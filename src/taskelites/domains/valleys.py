@@ -23,7 +23,7 @@ from jax import Array, lax
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
 from taskelites.problem import Domain
-from taskelites.sketch import Sketch, Stroke
+from taskelites.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("east", "north")
 # Of the unit cube in z: how many valleys stand side by side.
@@ -143,16 +143,8 @@ class ValleysFitness:
 
 
 @dataclass(frozen=True)
-class ValleysDrawing:
+class ValleysDrawing(Drawing):
     """Draws the numbers of a solution side by side, with those of the best one."""
-
-    def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            ax = plt.figure(figsize=(4, 4), layout="constrained").add_subplot()
-        return self.many(np.asarray(solution)[None], np.asarray(task)[None]).onto(ax)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
         """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
