@@ -419,6 +419,7 @@ checkpoints = Checkpoints(folder, stop)
 checkpoints.save(0, {"x": np.zeros((1000, 36))}, {"next": 1})
 last, left_over = 0, 0
 for _ in range(40):
+    before = len(checkpoints.positions())
     child = os.fork()
     if not child:
         position = last
@@ -432,7 +433,8 @@ for _ in range(40):
     found = checkpoints.load()
     assert found.position >= last, (found.position, last)
     assert (found.arrays["x"] == found.position).all() and found.about == {"next": found.position + 1}
-    assert 1 <= len(checkpoints.positions()) <= 3, os.listdir(folder)
+    # Two are kept; a kill between a write and the removal of the old ones leaves one more, several in a row as many.
+    assert 1 <= len(checkpoints.positions()) <= max(before, 2) + 1, os.listdir(folder)
     last = found.position
 checkpoints.save(last + 1, {}, {})
 assert len(os.listdir(folder)) == 2, os.listdir(folder)
