@@ -5,7 +5,7 @@ import pytest
 
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
-from taskelites.algorithms.auto import NUMBERS, STEP, WAYS, Credit
+from taskelites.algorithms.auto import COPY, NUMBERS, SHARED, STEP, WAYS, Credit
 from taskelites.algorithms.interface import replace
 
 ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
@@ -29,7 +29,7 @@ def test_with_steps_alone_each_task_climbs_by_itself():
     core = bound(ways=("step",), rules=("anywhere",))
     state = core.init(jax.random.key(0))
     elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
-    every = Candidates(solutions=elites, niches=jnp.arange(300), origin=jnp.full(300, -1))
+    every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
     state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
     candidates, state = core.ask(replace(state, step=jnp.int32(50)))
     noise = (candidates.solutions - elites[candidates.niches]) / NUMBERS["first_step"]
@@ -58,23 +58,131 @@ def test_a_batch_on_one_task_keeps_its_step_within_limits():
 def test_chances_grow_with_the_square_of_the_gain_and_have_a_floor():
     credit = Credit(gain=jnp.array([2.0, 1.0, 0.0, 9.0]), tried=jnp.array([10.0, 10.0, 10.0, 10.0]))
     allowed = jnp.array([True, True, True, False])
-    chances = np.asarray(credit.chances(allowed, jnp.float32(0.1), jnp.float32(2.0)))
+    chances = np.asarray(credit.chances(allowed, False, jnp.float32(0.1), jnp.float32(2.0)))
     assert chances == pytest.approx([0.1 + 0.7 * 0.8, 0.1 + 0.7 * 0.2, 0.1, 0.0])
 
 
-def test_what_was_never_tried_counts_as_the_best_and_all_are_equal_without_gains():
+def test_what_is_new_counts_as_twice_the_best_and_all_are_equal_without_gains():
     credit = Credit(gain=jnp.array([2.0, 0.0]), tried=jnp.array([10.0, 0.0]))
     both = jnp.array([True, True])
-    assert np.asarray(credit.chances(both, 0.0, 2.0)) == pytest.approx([0.5, 0.5])
+    assert np.asarray(credit.chances(both, False, 0.0, 2.0)) == pytest.approx([0.2, 0.8])
+    tried = Credit(gain=jnp.array([2.0, 1.0]), tried=jnp.array([10.0, 10.0]))
+    assert np.asarray(tried.chances(both, jnp.array([False, True]), 0.0, 2.0)) == pytest.approx([0.2, 0.8])
     nothing = Credit(gain=jnp.zeros(2), tried=jnp.array([10.0, 10.0]))
-    assert np.asarray(nothing.chances(both, 0.1, 2.0)) == pytest.approx([0.5, 0.5])
+    assert np.asarray(nothing.chances(both, False, 0.1, 2.0)) == pytest.approx([0.5, 0.5])
 
 
-def test_credit_is_discounted_and_padding_is_none():
+def test_credit_is_discounted_and_shared_by_merit():
     credit = Credit(gain=jnp.array([4.0, 2.0]), tried=jnp.array([8.0, 8.0]))
-    after = credit.learnt(jnp.array([0, 0, -1]), jnp.array([1.0, 0.5, 7.0]), jnp.float32(0.5))
-    assert np.asarray(after.gain).tolist() == [3.5, 1.0]
+    chosen = jnp.array([[True, False], [True, False], [False, False]])
+    merit = jnp.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+    after = credit.learnt(chosen, merit, jnp.array([1.0, 0.5, 7.0]), jnp.float32(0.5))
+    assert np.asarray(after.gain).tolist() == [3.25, 1.25]
     assert np.asarray(after.tried).tolist() == [6.0, 4.0]
+
+
+def test_a_gain_counts_for_the_ways_of_the_ancestors():
+    core = bound()
+
+    def tell(state, way, niche, parent, fitness):
+        origin = jnp.array([[way * 2, parent]])
+        made = Candidates(solutions=jnp.full((1, 10), 0.5), niches=jnp.array([niche]), origin=origin)
+        return core.tell(state, made, Evaluation(fitness=jnp.array([fitness])))[0]
+
+    state = core.init(jax.random.key(0))
+    nobody = 2**31 - 1
+    start = Candidates(solutions=jnp.zeros((2, 10)), niches=jnp.array([0, 1]), origin=None)
+    state = core.adopt(state, start, Evaluation(fitness=jnp.array([0.0, 0.0])))
+    assert not np.asarray(state.lineage).any()
+    state = tell(state, SHARED, 0, nobody, 1.0)
+    assert np.asarray(state.ways.gain)[SHARED] == 1.0
+    state = tell(state, COPY, 1, 0, 1.0)  # of the elite that the shared distribution made
+    expected = np.zeros(len(WAYS))
+    expected[[SHARED, COPY]] = NUMBERS["heritage"], 1 - NUMBERS["heritage"]
+    assert np.allclose(np.asarray(state.lineage)[1], expected)
+    assert np.asarray(state.ways.gain)[SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
+    state = tell(state, COPY, 0, 1, 0.5)  # no success, nothing to inherit
+    assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
+
+
+def generation(core, seed=3):
+    rng = np.random.default_rng(seed)
+    worth = rng.normal(size=len(core.rates.weights))
+    return jnp.asarray(rng.random((len(worth), 10)), jnp.float32), jnp.asarray(worth, jnp.float32)
+
+
+def test_the_shared_distribution_moves_to_the_better_half_as_by_hand():
+    core = bound()
+    shared = core.init(jax.random.key(0)).shared
+    solutions, worth = generation(core)
+    after = shared.told(solutions, worth, jnp.full(len(worth), True), core.rates)
+    steps = ((np.asarray(solutions) - 0.5) / NUMBERS["first_spread"])[np.argsort(-np.asarray(worth))]
+    weights = np.maximum(np.asarray(core.rates.weights), 0)
+    shift, squares = weights @ steps, weights @ steps**2
+    rates = {name: float(getattr(core.rates, name)) for name in ("c_sigma", "d_sigma", "c_mu", "mu_eff", "per_chi")}
+    path = np.sqrt(rates["c_sigma"] * (2 - rates["c_sigma"]) * rates["mu_eff"]) * shift
+    longer = rates["c_sigma"] / rates["d_sigma"] * (np.linalg.norm(path) * rates["per_chi"] - 1)
+    spread = NUMBERS["first_spread"] * np.sqrt(1 - rates["c_mu"] + rates["c_mu"] * squares) * np.exp(longer)
+    assert np.allclose(after.mean, 0.5 + NUMBERS["first_spread"] * shift, atol=1e-5)
+    assert np.allclose(after.path, path, atol=1e-5)
+    assert np.allclose(after.spread, np.clip(spread, 1e-3, 0.3), atol=1e-5)
+    assert int(after.waiting) == 0
+
+
+def test_the_shared_distribution_learns_the_same_in_any_grouping():
+    core = bound()
+    whole = parts = core.init(jax.random.key(0)).shared
+    solutions, worth = generation(core)
+    own = jnp.full(len(worth), True)
+    whole = whole.told(solutions, worth, own, core.rates)
+    for row in range(len(worth)):  # among rows of other ways
+        assert np.array_equal(parts.mean, core.init(jax.random.key(0)).shared.mean)
+        parts = parts.told(solutions, worth, jnp.arange(len(worth)) == row, core.rates)
+    assert np.allclose(whole.mean, parts.mean)
+    assert np.allclose(whole.spread, parts.spread)
+
+
+def test_failures_teach_the_shared_distribution_nothing():
+    core = bound()
+    shared = core.init(jax.random.key(0)).shared
+    solutions, worth = generation(core)
+    own = jnp.full(len(worth), True)
+    after = shared.told(solutions, jnp.full_like(worth, -jnp.inf), own, core.rates)
+    assert np.array_equal(after.mean, shared.mean)
+    assert np.array_equal(after.spread, shared.spread)
+    assert int(after.waiting) == 0
+    alone = shared.told(solutions, jnp.where(jnp.arange(len(worth)) == 5, worth, -jnp.inf), own, core.rates)
+    assert np.allclose(alone.mean, solutions[5], atol=1e-6)
+
+
+def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
+    best = np.linspace(0.2, 0.8, 20)
+
+    def fitness(solutions, tasks):  # tasks that are hard and easy, with one solution
+        return -np.square(solutions - best).sum(axis=1) * (1 + 9 * tasks[:, 0]) - 100 * tasks[:, 0]
+
+    tasks = np.linspace(0, 1, 50)[:, None]
+    found = te.solve(
+        fitness, tasks, bounds=(0, 1), dim=20, call="batch", evaluations=10_000, algorithm=te.Auto(ways="shared")
+    )
+    assert np.abs(found.solutions - best).max() < 0.02
+
+
+def test_genes_differ_in_part():
+    core = bound(ways=("differ",))
+    state = core.init(jax.random.key(0))
+    elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
+    mate = jnp.arange(16)
+    every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
+    state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
+    made = [
+        core.differed(jax.random.key(i), state, mate + 50, mate, elites[mate + 50], elites[mate]) for i in range(100)
+    ]
+    moved = np.concatenate([np.asarray(each != elites[mate]) for each in made]).mean(axis=1)
+    # The mean of exp(-u log 10), u uniform.
+    assert abs(moved.mean() - 0.9 / np.log(10)) < 0.02
+    assert {0.0, 1.0} <= set(moved.round(3))
+    assert np.abs(np.concatenate(made) - np.tile(elites[mate], (100, 1))).max() <= 0.2
 
 
 def test_near_mates_are_likelier():
@@ -94,7 +202,7 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     state = core.init(jax.random.key(0))
     good = int(ARM.tasks.neighbours[5][1])
     fitness = jnp.zeros(300).at[good].set(1.0).at[5].set(-1.0)
-    every = Candidates(solutions=jnp.full((300, 10), 0.5), niches=jnp.arange(300), origin=jnp.full(300, -1))
+    every = Candidates(solutions=jnp.full((300, 10), 0.5), niches=jnp.arange(300), origin=None)
     state = core.adopt(state, every, Evaluation(fitness=fitness))
     chosen = [core.pairs(jax.random.key(seed), state, jnp.int32(1)) for seed in range(10)]
     focal = np.concatenate([np.asarray(pair[0]) for pair in chosen])

@@ -134,6 +134,8 @@ def test_a_box_is_solved_with_tasks_of_its_own(tmp_path):
     result = solve(evaluations=3000)
     tasks = result.tasks.descriptors
     assert tasks.shape == (20, 2)
+    # Sides of 1 and of 10 count alike.
+    assert np.allclose(np.ptp(result.tasks.positions, axis=0), 1.0)
     assert np.allclose(batch(result.solutions, tasks), result.fitness)
     kept = result.repertoire
     assert np.allclose(batch(kept.solutions, kept.tasks), kept.fitness)

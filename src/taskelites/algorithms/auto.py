@@ -1,10 +1,16 @@
 """Several ways of making a child, the choice between them learned while it runs; nothing to set.
 
-Each candidate has a focal task and a mate, a task near it with a fit elite. Five ways make a solution of them:
+Seven ways make a solution. Two choose its task themselves:
 
 - `paper`: a child of two random elites, tried on a task near the first one's, as in Multi-task MAP-Elites;
+- `shared`: drawn from one normal distribution, which learns what is good on all tasks, and tried on a random one (a
+  separable CMA-ES).
+
+The others have a focal task and a mate, a task near it with a fit elite:
+
 - `cross`: the focal elite crossed with the mate's (SBX);
 - `copy`: the mate's elite, moved a little, most of it along the line to the focal one;
+- `differ`: the mate's elite, some of its genes moved by the difference of two other elites (differential evolution);
 - `linear`: what a plane, fitted to the elites of the nearest tasks, has at the focal task;
 - `step`: the focal elite plus Gaussian noise, whose size adapts for each task (the rule of one success in five).
 
@@ -17,22 +23,27 @@ with the square of its mean gain in fitness, discounted by 1 % a batch, and neve
 gains count, so the unit of the fitness does not matter. docs/auto.md has the study behind the numbers.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from taskelites import archive as archives
 from taskelites import draws
+from taskelites.algorithms.cma_es import Rates, rates
 from taskelites.algorithms.interface import (
     NOWHERE,
     Candidates,
     Core,
     Evaluation,
     Info,
+    random_tasks,
     replace,
     task_rows,
 )
@@ -46,8 +57,8 @@ from taskelites.selection import TABLE_ENTRIES, nearest_others, uniform_integers
 from taskelites.tasks import Tasks
 from taskelites.variation import SBX, IsoLine
 
-WAYS = ("paper", "cross", "copy", "linear", "step")
-PAPER, CROSS, COPY, LINEAR, STEP = range(len(WAYS))
+WAYS = ("paper", "shared", "cross", "copy", "differ", "linear", "step")
+PAPER, SHARED, CROSS, COPY, DIFFER, LINEAR, STEP = range(len(WAYS))
 RULES = ("anywhere", "promise")
 ANYWHERE, PROMISE = range(len(RULES))
 
@@ -55,6 +66,7 @@ ANYWHERE, PROMISE = range(len(RULES))
 NUMBERS = {
     "tournament": 50.0,  # of the paper's way
     "mates": 100.0,  # the nearest tasks, among which mates are drawn, the nearer the likelier
+    "heritage": 0.8,  # of a gain, the share that goes to the ways of the parent
     "discount": 0.99,  # of what a way or a rule brought, a batch
     "power": 2.0,  # of the mean gain, to which the probability of a way or a rule is proportional
     "floor": 0.04,  # the least probability of a way
@@ -62,6 +74,9 @@ NUMBERS = {
     "spread": 1.0,  # of a prediction, in differences of two near elites
     "noise": 0.01,  # of a copy, in widths of the box
     "line": 0.2,  # of a copy, along the line to the focal elite
+    "difference": 1.0,  # of two elites, the greatest share of it that `differ` adds
+    "first_spread": 0.2,  # of the shared distribution, in widths of the box
+    "trial": 2.0,  # generations of it for each dimension, before which it is not judged
     "first_step": 0.1,  # in widths of the box
     "longer": 0.8,  # what a success adds to the logarithm of the step
     "shorter": 0.2,  # what a failure takes from it
@@ -70,6 +85,7 @@ PAIRS = 32
 # Elites to which the plane is fitted, and among which two give the spread of a prediction.
 PLANE, NEAR = 16, 20
 _LEAST_STEP, _MOST_STEP = 1e-5, 0.3
+_LEAST_SPREAD, _MOST_SPREAD = 1e-3, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +136,24 @@ class Auto:
         # Without positions there is no plane: what would be predicted is copied.
         ways = ways if plane is not None else ways & (np.arange(len(WAYS)) != LINEAR)
         ways[COPY] |= not ways.any()
+        dim = len(problem.lower)
+        generation = max(batch_size, 4 + math.floor(3 * math.log(dim)))
         return AutoCore(
             paper=paper,
             near=near,
             plane=plane,
             ways=jnp.asarray(ways),
             rules=jnp.asarray([rule in self.rules for rule in RULES]),
+            rates=_separable(rates(dim, generation), dim),
+            trial=jnp.float32(numbers.pop("trial") * dim * generation),
             numbers={name: jnp.asarray(value) for name, value in numbers.items()},
             log_mates=jnp.float32(np.log(1 + (mates if near is None else min(mates, near.shape[1])))),
         )
+
+
+def _separable(rates: Rates, dim: int) -> Rates:
+    """Faster for variances alone than for a whole covariance matrix (Ros and Hansen, 2008)."""
+    return jax.tree.map(jnp.asarray, replace(rates, c_mu=min(0.9, rates.c_mu * (dim + 2) / 3)))
 
 
 def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None]:
@@ -150,23 +175,78 @@ class Credit:
     gain: Array
     tried: Array
 
-    def chances(self, allowed: Array, floor: Array, power: Array) -> Array:
-        """The probability of each; one that is new counts as the best."""
+    def chances(self, allowed: Array, new: Array | bool, floor: Array, power: Array) -> Array:
+        """The probability of each; one that is new counts as twice as good as the best."""
         mean = jnp.where(allowed, self.gain / jnp.maximum(self.tried, 1.0), 0.0)
         best = jnp.max(mean)
-        mean = jnp.where(allowed & (self.tried < 0.5), best, mean)
+        mean = jnp.where(allowed & (new | (self.tried < 0.5)), 2 * best, mean)
+        best = jnp.max(mean)
         share = jnp.where(allowed, (mean / jnp.where(best > 0, best, 1.0)) ** power, 0.0)
         share = jnp.where(best > 0, share, allowed.astype(mean.dtype))
         least = floor * allowed
         return least + (1.0 - jnp.sum(least)) * share / jnp.sum(share)
 
-    def learnt(self, chosen: Array, gain: Array, discount: Array) -> "Credit":
-        """With the gain of each candidate added to that of its choice, `(rows,)`; a negative choice is none."""
-        made = chosen[:, None] == jnp.arange(len(self.gain))
+    def learnt(self, chosen: Array, merit: Array, gain: Array, discount: Array) -> "Credit":
+        """With the gain of each candidate, `(rows,)`, shared among choices by their merit in it, `(rows, choices)`.
+
+        Which of them it was is `chosen`, likewise; none for rows that count for nothing.
+        """
         return Credit(
-            gain=discount * self.gain + jnp.sum(jnp.where(made, gain[:, None], 0.0), axis=0),
-            tried=discount * self.tried + jnp.sum(made, axis=0),
+            gain=discount * self.gain + jnp.sum(merit * gain[:, None], axis=0),
+            tried=discount * self.tried + jnp.sum(chosen, axis=0),
         )
+
+
+@record
+class Shared:
+    """One normal distribution for all tasks, and the candidates that it has not learnt from yet.
+
+    Attributes:
+        mean, spread: `(dim,)`, in widths of the box.
+        path: `(dim,)`, where it went lately, in spreads.
+        solutions: `(rows, dim)`, of the generation that is not complete, in widths of the box.
+        worth: `(rows,)`, how far each is above the elite of its task.
+        waiting: `()`, how many of them there are.
+    """
+
+    mean: Array
+    spread: Array
+    path: Array
+    solutions: Array
+    worth: Array
+    waiting: Array
+
+    def told(self, solutions: Array, worth: Array, own: Array, rates: Rates) -> "Shared":
+        """With the rows that are its own; once there are as many as a generation has, it learns from them."""
+        place = jnp.where(own, self.waiting + jnp.cumsum(own) - 1, NOWHERE)
+        now = replace(
+            self,
+            solutions=self.solutions.at[place].set(solutions, mode="drop"),
+            worth=self.worth.at[place].set(worth, mode="drop"),
+            waiting=self.waiting + jnp.sum(own, dtype=jnp.int32),
+        )
+        complete = now.waiting >= len(self.worth)
+        return jax.tree.map(partial(jnp.where, complete), now.learnt(rates), now)
+
+    def learnt(self, rates: Rates) -> "Shared":
+        """Towards the better half of a generation, those that failed left out; nearer or further as the path goes."""
+        steps = ((self.solutions - self.mean) / self.spread)[jnp.argsort(-self.worth)]
+        weights = jnp.where(jnp.sort(-self.worth) < jnp.inf, jnp.maximum(rates.weights, 0.0), 0.0)
+        weights = weights / jnp.maximum(jnp.sum(weights), 1e-30)
+        shift = jnp.sum(weights[:, None] * steps, axis=0)
+        squares = jnp.sum(weights[:, None] * jnp.square(steps), axis=0)
+        pull = jnp.sqrt(rates.c_sigma * (2 - rates.c_sigma) * rates.mu_eff)
+        path = (1 - rates.c_sigma) * self.path + pull * shift
+        longer = (rates.c_sigma / rates.d_sigma) * (jnp.sqrt(jnp.sum(jnp.square(path))) * rates.per_chi - 1)
+        spread = self.spread * jnp.sqrt(1 - rates.c_mu + rates.c_mu * squares) * jnp.exp(jnp.minimum(longer, 1.0))
+        after = replace(
+            self,
+            mean=self.mean + self.spread * shift,
+            spread=jnp.clip(spread, _LEAST_SPREAD, _MOST_SPREAD),
+            path=path,
+        )
+        any_worth = jnp.any(weights > 0)
+        return replace(jax.tree.map(partial(jnp.where, any_worth), after, self), waiting=jnp.int32(0))
 
 
 @record
@@ -179,6 +259,8 @@ class State:
         archive: the elites.
         sizes: `(n,)`, of the step of each task, in widths of the box.
         vain: `(n,)`, how often each task was tried since its last success.
+        shared: the distribution for all tasks.
+        lineage: `(n, ways)`, how much each way has to do with each elite: it, or its ancestors, were made in it.
         ways, rules: what each brought.
         tried: `(ways,)`, how many candidates were made in each way.
         successes: `(ways,)`, how many of them became elites.
@@ -189,6 +271,8 @@ class State:
     archive: Archive
     sizes: Array
     vain: Array
+    shared: Shared
+    lineage: Array
     ways: Credit
     rules: Credit
     tried: Array
@@ -207,6 +291,8 @@ class AutoCore(Core):
     log_mates: Array
     ways: Array
     rules: Array
+    rates: Rates
+    trial: Array
     numbers: dict[str, Array]
 
     @property
@@ -221,7 +307,8 @@ class AutoCore(Core):
 
     def init(self, key: Array) -> State:
         """An empty archive."""
-        zeros = jnp.zeros(self.tasks)
+        zeros, middle = jnp.zeros(self.tasks), jnp.full(len(self.paper.lower), 0.5)
+        generation = len(self.rates.weights)
         counts = jnp.zeros(len(WAYS), jnp.int32)
         return State(
             key=key,
@@ -229,6 +316,15 @@ class AutoCore(Core):
             archive=archives.empty(self.tasks, len(self.paper.lower)),
             sizes=zeros + self.numbers["first_step"],
             vain=zeros,
+            shared=Shared(
+                mean=middle,
+                spread=jnp.full_like(middle, self.numbers["first_spread"]),
+                path=jnp.zeros_like(middle),
+                solutions=jnp.zeros((generation, len(middle))),
+                worth=jnp.zeros(generation),
+                waiting=jnp.int32(0),
+            ),
+            lineage=jnp.zeros((self.tasks, len(WAYS))),
             ways=Credit(gain=jnp.zeros(len(WAYS)), tried=jnp.zeros(len(WAYS))),
             rules=Credit(gain=jnp.zeros(len(RULES)), tried=jnp.zeros(len(RULES))),
             tried=counts,
@@ -240,36 +336,49 @@ class AutoCore(Core):
         numbers, archive = self.numbers, state.archive
         key = draws.fold_in(state.key, state.step)
         starting = self.paper.starting(state)
-        anything, anywhere = self.paper.random(draws.fold_in(key, 0))
-        draw = draws.uniform(draws.fold_in(key, 2), (2,), anything.dtype)
-        way = _drawn(draw[0], state.ways.chances(self.ways, numbers["floor"], numbers["power"]))
-        rule = _drawn(draw[1], state.rules.chances(self.rules, numbers["rule_floor"], numbers["power"]))
+        draw = draws.uniform(draws.fold_in(key, 2), (2,), archive.solutions.dtype)
+        # A distribution that has just begun to learn brings little yet.
+        new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
+        way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
+        rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
         # Branches, although they keep the compiler from fusing: together, the ways take six times as long as the
         # paper's.
-        solutions, niches = lax.cond(
-            way == PAPER,
+        nobody = jnp.full(self.rows, NOWHERE)
+        makers = (
             lambda: self.paper.children(draws.fold_in(key, 1), archive, jnp.int32(0)),
+            lambda: (*self.drawn(draws.fold_in(key, 1), state.shared), nobody),
             lambda: self.focal(draws.fold_in(key, 1), state, way, rule),
+            lambda: (*self.paper.random(draws.fold_in(key, 0)), nobody),
         )
-        niches = jnp.where(starting, anywhere, niches)
+        solutions, niches, parents = lax.switch(jnp.where(starting, len(makers) - 1, jnp.minimum(way, CROSS)), makers)
+        made = jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule))
         candidates = Candidates(
-            solutions=jnp.where(starting, anything, solutions),
+            solutions=solutions,
             niches=niches,
             tasks=task_rows(self.paper.descriptors, niches),
-            origin=jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule)),
+            origin=jnp.stack([made, parents], axis=1),
         )
         return candidates, replace(state, step=state.step + 1)
 
-    def focal(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array]:
-        """Solutions for focal tasks, and these tasks; an unsolved one takes its mate's elite for its own."""
+    def drawn(self, key: Array, shared: Shared) -> tuple[Array, Array]:
+        """Solutions from the shared distribution, on random tasks."""
+        key_solution, key_task = draws.split(key)
+        noise = draws.normal(key_solution, (self.rows, len(shared.mean)), shared.mean.dtype)
+        lower, upper = self.paper.lower, self.paper.upper
+        solutions = lower + (shared.mean + shared.spread * noise) * (upper - lower)
+        return jnp.clip(solutions, lower, upper), random_tasks(key_task, self.rows, self.tasks)
+
+    def focal(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
+        """Solutions for focal tasks, these tasks, and parents; an unsolved one takes its mate's elite for its own."""
         key_pair, key_child = draws.split(key)
         focal, mate = self.pairs(key_pair, state, rule)
         elites = state.archive.solutions
         other = elites[mate]
         own = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], elites[focal], other)
-        makers = (self.crossed, self.copied, self.predicted, self.stepped)
+        makers = (self.crossed, self.copied, self.differed, self.predicted, self.stepped)
         made = lax.switch(way - CROSS, makers, key_child, state, focal, mate, own, other)
-        return jnp.clip(made, self.paper.lower, self.paper.upper), focal
+        parents = jnp.where(way == STEP, focal, jnp.where(way == LINEAR, NOWHERE, mate))
+        return jnp.clip(made, self.paper.lower, self.paper.upper), focal, parents
 
     def pairs(self, key: Array, state: State, rule: Array) -> tuple[Array, Array]:
         """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
@@ -311,6 +420,14 @@ class AutoCore(Core):
         operator = IsoLine(sigma1=self.numbers["noise"], sigma2=self.numbers["line"])  # type: ignore[arg-type]
         return operator(key_copy, other, towards, self.paper.lower, self.paper.upper)
 
+    def differed(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+        """The mate's elite, with the difference of two others in some genes: from one to all, log-uniformly."""
+        key_two, key_share, key_genes = draws.split(key, 3)
+        one, two = state.archive.solutions[uniform_parents(key_two, state.archive, (2, self.rows))]
+        share, genes = draws.uniform(key_share, (2, self.rows, 1), own.dtype)
+        moved = draws.uniform(key_genes, own.shape, own.dtype) < jnp.exp(-genes * np.log(own.shape[1]))
+        return other + jnp.where(moved, self.numbers["difference"] * share * (one - two), 0.0)
+
     def predicted(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
         """What the elites around the focal task lead to expect; the mate's, where one of them is missing."""
         if self.plane is None or self.near is None:
@@ -345,34 +462,56 @@ class AutoCore(Core):
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(before, candidates.solutions, niches, evaluation.fitness)
         old = before.fitness.at[niches].get(mode="fill", fill_value=0.0)
-        gain = jnp.where(success, evaluation.fitness - jnp.maximum(old, _worst(before.fitness)), 0.0)
+        above = evaluation.fitness - jnp.maximum(old, _worst(before.fitness))
+        gain = jnp.where(success, above, 0.0)
         gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # nothing was solved, nothing to gain on
-        origin = jnp.where(niches == NOWHERE, -1, candidates.origin)
+        origin = jnp.where(niches == NOWHERE, -1, candidates.origin[:, 0])
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
-        factor = jnp.exp(jnp.where(success, numbers["longer"], -numbers["shorter"]))
-        sizes = state.sizes.at[jnp.where(way == STEP, niches, NOWHERE)].multiply(factor, mode="drop")
+        ruled = (rule[:, None] == jnp.arange(len(RULES))) & (way > SHARED)[:, None]
+        inherited = numbers["heritage"] * state.lineage.at[candidates.origin[:, 1]].get(mode="fill", fill_value=0.0)
+        lineage = jnp.where(made, 1.0 - jnp.sum(inherited, axis=1, keepdims=True), 0.0) + inherited
         vain = state.vain.at[niches].add(1.0, mode="drop")
+        worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
         after = replace(
             state,
             archive=archive,
-            sizes=jnp.clip(sizes, _LEAST_STEP, _MOST_STEP),
+            sizes=_where_any(self.resized, way == STEP, state.sizes, niches, success),
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
-            ways=state.ways.learnt(way, gain, numbers["discount"]),
-            rules=state.rules.learnt(jnp.where(way > PAPER, rule, -1), gain, numbers["discount"]),
+            shared=_where_any(self.told, way == SHARED, state.shared, candidates.solutions, worth),
+            lineage=state.lineage.at[archives.inserted(before, archive, niches)].set(lineage, mode="drop"),
+            ways=state.ways.learnt(made, lineage, gain, numbers["discount"]),
+            rules=state.rules.learnt(ruled, ruled, gain, numbers["discount"]),
             tried=state.tried + jnp.sum(made, axis=0, dtype=jnp.int32),
             successes=state.successes + jnp.sum(made & success[:, None], axis=0, dtype=jnp.int32),
         )
         return after, Info(success=success)
 
+    def resized(self, own: Array, sizes: Array, niches: Array, success: Array) -> Array:
+        """The sizes of steps, after these rows of which some were steps."""
+        factor = jnp.exp(jnp.where(success, self.numbers["longer"], -self.numbers["shorter"]))
+        sizes = sizes.at[jnp.where(own, niches, NOWHERE)].multiply(factor, mode="drop")
+        return jnp.clip(sizes, _LEAST_STEP, _MOST_STEP)
+
+    def told(self, own: Array, shared: Shared, solutions: Array, worth: Array) -> Shared:
+        """The shared distribution, after these rows of which some are its own."""
+        lower, upper = self.paper.lower, self.paper.upper
+        return shared.told((solutions - lower) / (upper - lower), worth, own, self.rates)
+
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
         """Insert them; no way made them, so none is rewarded."""
-        return self.tell(state, replace(candidates, origin=jnp.full(len(candidates), -1)), evaluation)[0]
+        nothing = jnp.stack([jnp.full(len(candidates), -1), jnp.full(len(candidates), NOWHERE)], axis=1)
+        return self.tell(state, replace(candidates, origin=nothing), evaluation)[0]
 
     def diagnostics(self, state: State) -> dict[str, Any]:
         """How often each way was tried, in candidates, and how often it succeeded."""
         counts = {"tried": state.tried, "successes": state.successes}
         return {f"{name}_{way}": count[i] for name, count in counts.items() for i, way in enumerate(WAYS)}
+
+
+def _where_any(change: Callable[..., Any], rows: Array, value: Any, *arguments: Any) -> Any:
+    """The value, changed by the rows that concern it, if there are any; most batches have none."""
+    return lax.cond(jnp.any(rows), change, lambda rows, value, *_: value, rows, value, *arguments)
 
 
 def _drawn(draw: Array, chances: Array) -> Array:

@@ -106,7 +106,7 @@ class MapElitesAllCore(Core):
         """Children of random elites on all tasks, candidate by candidate."""
         key = draws.fold_in(state.key, state.step)
         anything, _ = self.one_task_each.random(draws.fold_in(key, 0))
-        children, _ = self.one_task_each.children(draws.fold_in(key, 1), state.archive, jnp.int32(0))
+        children, *_ = self.one_task_each.children(draws.fold_in(key, 1), state.archive, jnp.int32(0))
         solutions = jnp.where(state.archive.solved_count == 0, anything, children)
         niches = jnp.tile(jnp.arange(self.tasks, dtype=jnp.int32), self.batch_size)
         candidates = Candidates(

@@ -195,7 +195,7 @@ class MultiTaskMapElitesCore(Core):
     def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
         """What comes after the random start: solutions, the tasks they are for, the sizes they were made with."""
         arm = self.arm(state)
-        children, near = self.children(draws.fold_in(key, 1), state.archive, arm)
+        children, near, _ = self.children(draws.fold_in(key, 1), state.archive, arm)
         return children, near, jnp.full(self.rows, arm)
 
     def random(self, key: Array) -> tuple[Array, Array]:
@@ -204,13 +204,13 @@ class MultiTaskMapElitesCore(Core):
         solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
         return solutions, random_tasks(key_task, self.rows, self.tournament.tasks)
 
-    def children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array]:
-        """Children of two random elites (2.1), each on a task near its first parent's (2.2)."""
+    def children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array, Array]:
+        """Children of two random elites (2.1), each on a task near its first parent's (2.2), and those parents."""
         key_parents, key_variation, key_tournament = draws.split(key, 3)
         first, second = uniform_parents(key_parents, archive, (2, self.rows))
         elites = archive.solutions
         children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)
-        return children, self.tournament(key_tournament, first, arm)
+        return children, self.tournament(key_tournament, first, arm), first
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and count the successes of the sizes they were made with."""

@@ -203,7 +203,8 @@ def make_result(
     return Result(
         solutions=np.where(solved[:, None], archive.solutions, np.nan),
         fitness=np.where(solved, archive.fitness, np.nan),
-        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=chosen),
+        # The sides of a box may have different units, so none of them may count for more in a distance.
+        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=chosen, scale="range"),
         evaluations=int(archive.told),
         task_evaluations=np.array(archive.evaluations),
         last_improved=np.array(archive.last_improved),
