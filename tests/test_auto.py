@@ -5,7 +5,7 @@ import pytest
 
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
-from taskelites.algorithms.auto import COPY, NUMBERS, SHARED, STEP, WAYS, Credit
+from taskelites.algorithms.auto import COPY, NUMBERS, PAIRS, SHARED, STEP, WAYS, Credit, Pairs
 from taskelites.algorithms.interface import replace
 
 ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
@@ -175,9 +175,9 @@ def test_genes_differ_in_part():
     mate = jnp.arange(16)
     every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
     state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
-    made = [
-        core.differed(jax.random.key(i), state, mate + 50, mate, elites[mate + 50], elites[mate]) for i in range(100)
-    ]
+    pairs = Pairs(focal=mate + 50, mate=mate, own=elites[mate + 50], other=elites[mate])
+    keys = jax.random.split(jax.random.key(2), 100)
+    made = [core.differed(key, jax.random.bits(key, (4, 16)), state, pairs) for key in keys]
     moved = np.concatenate([np.asarray(each != elites[mate]) for each in made]).mean(axis=1)
     # The mean of exp(-u log 10), u uniform.
     assert abs(moved.mean() - 0.9 / np.log(10)) < 0.02
@@ -187,7 +187,7 @@ def test_genes_differ_in_part():
 
 def test_near_mates_are_likelier():
     core = bound()
-    words = jax.random.bits(jax.random.key(0), (200, 100))
+    words = jax.random.bits(jax.random.key(0), (100, 200))
     focal = jnp.full(words.shape, 7)
     found = np.asarray(core.neighbours(words, focal)).ravel()
     rank = np.argsort(np.asarray(ARM.tasks.neighbours[7]))[found]
@@ -204,7 +204,8 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     fitness = jnp.zeros(300).at[good].set(1.0).at[5].set(-1.0)
     every = Candidates(solutions=jnp.full((300, 10), 0.5), niches=jnp.arange(300), origin=None)
     state = core.adopt(state, every, Evaluation(fitness=fitness))
-    chosen = [core.pairs(jax.random.key(seed), state, jnp.int32(1)) for seed in range(10)]
+    words = [jax.random.bits(jax.random.key(seed), (PAIRS + 1, 16)) for seed in range(10)]
+    chosen = [core.pairs(each, state, jnp.int32(1)) for each in words]
     focal = np.concatenate([np.asarray(pair[0]) for pair in chosen])
     above = np.concatenate([np.asarray(fitness[pair[1]] - fitness[pair[0]]) for pair in chosen])
     assert np.mean(focal == 5) > 10 * (1 / 300)

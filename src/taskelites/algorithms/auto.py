@@ -20,14 +20,16 @@ success promises the less. An unsolved task counts as the worst elite there is, 
 
 Way and rule are drawn for each batch, independently, by what they brought lately: the probability of each grows
 with the square of its mean gain in fitness, discounted by 1 % a batch, and never falls below a floor. Only ratios of
-gains count, so the unit of the fitness does not matter. docs/auto.md has the study behind the numbers.
+gains count, so the unit of the fitness does not matter. Most of a gain goes to the ways that made the parent, unless it
+is old (Davis, "Adapting operator probabilities in genetic algorithms", ICGA 1989): copies win much at once, and would
+starve the ways that find what is worth copying. docs/auto.md has the study behind the numbers.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +55,7 @@ from taskelites.errors import one_of
 from taskelites.prediction import plane_weights
 from taskelites.problem import Problem
 from taskelites.pytree import record
-from taskelites.selection import TABLE_ENTRIES, nearest_others, uniform_integers, uniform_parents
+from taskelites.selection import TABLE_ENTRIES, nearest_others, uniform_integers
 from taskelites.tasks import Tasks
 from taskelites.variation import SBX, IsoLine
 
@@ -279,6 +281,15 @@ class State:
     successes: Array
 
 
+class Pairs(NamedTuple):
+    """A focal task and its mate for each candidate, `(rows,)`, and their elites, `(rows, dim)`."""
+
+    focal: Array
+    mate: Array
+    own: Array
+    other: Array
+
+
 @record
 class AutoCore(Core):
     """`auto` bound to a problem."""
@@ -370,30 +381,31 @@ class AutoCore(Core):
 
     def focal(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
         """Solutions for focal tasks, these tasks, and parents; an unsolved one takes its mate's elite for its own."""
-        key_pair, key_child = draws.split(key)
-        focal, mate = self.pairs(key_pair, state, rule)
+        key_rows, key_genes = draws.split(key)
+        # All that is drawn once for each row, at once: the pairs, an elite instead, two others, two numbers.
+        words = draws.words(key_rows, (PAIRS + 5, self.rows))
+        focal, mate = self.pairs(words[: PAIRS + 1], state, rule)
         elites = state.archive.solutions
         other = elites[mate]
         own = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], elites[focal], other)
         makers = (self.crossed, self.copied, self.differed, self.predicted, self.stepped)
-        made = lax.switch(way - CROSS, makers, key_child, state, focal, mate, own, other)
+        made = lax.switch(way - CROSS, makers, key_genes, words[PAIRS + 1 :], state, Pairs(focal, mate, own, other))
         parents = jnp.where(way == STEP, focal, jnp.where(way == LINEAR, NOWHERE, mate))
         return jnp.clip(made, self.paper.lower, self.paper.upper), focal, parents
 
-    def pairs(self, key: Array, state: State, rule: Array) -> tuple[Array, Array]:
+    def pairs(self, words: Array, state: State, rule: Array) -> tuple[Array, Array]:
         """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
-        key_pair, key_else = draws.split(key)
+        words, otherwise = words[:-1], words[-1]
         fitness = state.archive.fitness
-        words = draws.words(key_pair, (self.rows, PAIRS))
-        focal = uniform_integers(jnp.where(rule == ANYWHERE, words[:, :1], words), jnp.uint32(self.tasks))
+        focal = uniform_integers(jnp.where(rule == ANYWHERE, words[:1], words), jnp.uint32(self.tasks))
         mate = self.neighbours(words, focal)
         above = fitness[mate] - jnp.maximum(fitness[focal], _worst(fitness))
         above = above / jnp.where((rule == PROMISE) & (above > 0), 1.0 + state.vain[focal], 1.0)
         # The last of the greatest; `argmax` would do, but its reduction is slower on a CPU.
-        place = jnp.where(above == jnp.max(above, axis=1, keepdims=True), jnp.arange(PAIRS), 0)
-        chosen = jnp.max(place, axis=1, keepdims=True)
-        focal, mate = (jnp.take_along_axis(each, chosen, axis=1)[:, 0] for each in (focal, mate))
-        other = uniform_parents(key_else, state.archive, (self.rows,))
+        place = jnp.where(above == jnp.max(above, axis=0), jnp.arange(PAIRS)[:, None], 0)
+        chosen = jnp.max(place, axis=0)[None]
+        focal, mate = (jnp.take_along_axis(each, chosen, axis=0)[0] for each in (focal, mate))
+        other = self.any_elite(otherwise, state.archive)
         return focal, jnp.where(fitness[mate] > -jnp.inf, mate, other)
 
     def neighbours(self, words: Array, focal: Array) -> Array:
@@ -407,54 +419,56 @@ class AutoCore(Core):
         rank = jnp.exp(draw * self.log_mates).astype(jnp.int32) - 1
         return self.near[focal, rank].astype(jnp.int32)
 
-    def crossed(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+    def crossed(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
         """The focal elite crossed with the mate's."""
-        return SBX()(key, own, other, self.paper.lower, self.paper.upper)
+        return SBX()(key, pairs.own, pairs.other, self.paper.lower, self.paper.upper)
 
-    def copied(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+    def copied(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
         """The mate's elite, moved a little."""
-        key_near, key_copy = draws.split(key)
-        beside = state.archive.solutions[self.two_near(key_near, state, focal, mate)[0]]
-        towards = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], own, beside)
+        beside = state.archive.solutions[self.two_near(words, state, pairs)[0]]
+        towards = jnp.where((state.archive.fitness[pairs.focal] > -jnp.inf)[:, None], pairs.own, beside)
         # The numbers are traced, so the operator is made here.
         operator = IsoLine(sigma1=self.numbers["noise"], sigma2=self.numbers["line"])  # type: ignore[arg-type]
-        return operator(key_copy, other, towards, self.paper.lower, self.paper.upper)
+        return operator(key, pairs.other, towards, self.paper.lower, self.paper.upper)
 
-    def differed(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+    def differed(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
         """The mate's elite, with the difference of two others in some genes: from one to all, log-uniformly."""
-        key_two, key_share, key_genes = draws.split(key, 3)
-        one, two = state.archive.solutions[uniform_parents(key_two, state.archive, (2, self.rows))]
-        share, genes = draws.uniform(key_share, (2, self.rows, 1), own.dtype)
-        moved = draws.uniform(key_genes, own.shape, own.dtype) < jnp.exp(-genes * np.log(own.shape[1]))
-        return other + jnp.where(moved, self.numbers["difference"] * share * (one - two), 0.0)
+        dim, dtype = pairs.own.shape[1], pairs.own.dtype
+        one, two = state.archive.solutions[self.any_elite(words[:2], state.archive)]
+        share, genes = (words[2:, :, None] >> 8).astype(jnp.int32).astype(dtype) * 2.0**-24
+        moved = draws.uniform(key, pairs.own.shape, dtype) < jnp.exp(-genes * np.log(dim))
+        return pairs.other + jnp.where(moved, self.numbers["difference"] * share * (one - two), 0.0)
 
-    def predicted(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+    def predicted(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
         """What the elites around the focal task lead to expect; the mate's, where one of them is missing."""
         if self.plane is None or self.near is None:
-            return other
-        key_near, key_spread = draws.split(key)
+            return pairs.other
         elites, fitness = state.archive.solutions, state.archive.fitness
-        around = self.near[focal, :PLANE].astype(jnp.int32)
+        around = self.near[pairs.focal, :PLANE].astype(jnp.int32)
         whole = jnp.all(fitness[around] > -jnp.inf, axis=1)[:, None]
         # GPUs round factors to ten bits unless they are told not to.
-        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
-        one, two = self.two_near(key_near, state, focal, mate)
-        spread = self.numbers["spread"] * draws.normal(key_spread, (self.rows, 1), own.dtype)
-        return jnp.where(whole, expected, other) + spread * (elites[one] - elites[two])
+        expected = jnp.einsum("rk,rkd->rd", self.plane[pairs.focal], elites[around], precision=lax.Precision.HIGHEST)
+        one, two = self.two_near(words, state, pairs)
+        spread = self.numbers["spread"] * draws.normal(key, (self.rows, 1), elites.dtype)
+        return jnp.where(whole, expected, pairs.other) + spread * (elites[one] - elites[two])
 
-    def stepped(self, key: Array, state: State, focal: Array, mate: Array, own: Array, other: Array) -> Array:
+    def stepped(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
         """The focal elite plus noise."""
-        noise = draws.normal(key, own.shape, own.dtype) * (self.paper.upper - self.paper.lower)
-        return own + state.sizes[focal][:, None] * noise
+        noise = draws.normal(key, pairs.own.shape, pairs.own.dtype) * (self.paper.upper - self.paper.lower)
+        return pairs.own + state.sizes[pairs.focal][:, None] * noise
 
-    def two_near(self, key: Array, state: State, focal: Array, mate: Array) -> tuple[Array, Array]:
+    def any_elite(self, words: Array, archive: Archive) -> Array:
+        """Solved tasks, uniformly at random."""
+        return archive.solved[uniform_integers(words, archive.solved_count)]
+
+    def two_near(self, words: Array, state: State, pairs: Pairs) -> tuple[Array, Array]:
         """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
         if self.near is None:
-            return mate, mate
-        rank = uniform_integers(draws.words(key, (2, self.rows)), jnp.uint32(min(NEAR, self.near.shape[1])))
-        one, two = self.near[focal, rank].astype(jnp.int32)
+            return pairs.mate, pairs.mate
+        rank = uniform_integers(words[:2], jnp.uint32(min(NEAR, self.near.shape[1])))
+        one, two = self.near[pairs.focal, rank].astype(jnp.int32)
         solved = state.archive.fitness > -jnp.inf
-        return jnp.where(solved[one], one, mate), jnp.where(solved[two], two, mate)
+        return jnp.where(solved[one], one, pairs.mate), jnp.where(solved[two], two, pairs.mate)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and learn which ways, rules, tasks and sizes brought something."""
@@ -469,8 +483,7 @@ class AutoCore(Core):
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
         ruled = (rule[:, None] == jnp.arange(len(RULES))) & (way > SHARED)[:, None]
-        inherited = numbers["heritage"] * state.lineage.at[candidates.origin[:, 1]].get(mode="fill", fill_value=0.0)
-        lineage = jnp.where(made, 1.0 - jnp.sum(inherited, axis=1, keepdims=True), 0.0) + inherited
+        lineage = self.descended(state, candidates.origin[:, 1], made)
         vain = state.vain.at[niches].add(1.0, mode="drop")
         worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
         after = replace(
@@ -486,6 +499,14 @@ class AutoCore(Core):
             successes=state.successes + jnp.sum(made & success[:, None], axis=0, dtype=jnp.int32),
         )
         return after, Info(success=success)
+
+    def descended(self, state: State, parents: Array, made: Array) -> Array:
+        """What each way has to do with candidates: that of their parents in part, the less the older these are."""
+        archive = state.archive
+        age = (archive.told - archive.last_improved.at[parents].get(mode="fill", fill_value=0)) / self.rows
+        share = self.numbers["heritage"] * self.numbers["discount"] ** age
+        inherited = share[:, None] * state.lineage.at[parents].get(mode="fill", fill_value=0.0)
+        return jnp.where(made, 1.0 - jnp.sum(inherited, axis=1, keepdims=True), 0.0) + inherited
 
     def resized(self, own: Array, sizes: Array, niches: Array, success: Array) -> Array:
         """The sizes of steps, after these rows of which some were steps."""
