@@ -32,8 +32,8 @@ def variants():
         found[f"without {rule}"] = te.Auto(rules=[each for each in RULES if each != rule])
     for name, value in NUMBERS.items():
         for factor, word in ((0.5, "halved"), (2.0, "doubled")):
-            # A discount is a memory of 1 / (1 - discount) batches.
-            changed = 1 - (1 - value) / factor if name == "discount" else value * factor
+            # A discount is a memory of 1 / (1 - discount) batches, a heritage one of as many generations.
+            changed = 1 - (1 - value) / factor if name in ("discount", "heritage") else value * factor
             found[f"{name} {word}"] = te.Auto(numbers={name: changed})
     return found
 

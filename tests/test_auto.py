@@ -177,7 +177,8 @@ def test_genes_differ_in_part():
     state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
     pairs = Pairs(focal=mate + 50, mate=mate, own=elites[mate + 50], other=elites[mate])
     keys = jax.random.split(jax.random.key(2), 100)
-    made = [core.differed(key, jax.random.bits(key, (4, 16)), state, pairs) for key in keys]
+    differed = jax.jit(core.differed)
+    made = [differed(key, jax.random.bits(key, (4, 16)), state, pairs) for key in keys]
     moved = np.concatenate([np.asarray(each != elites[mate]) for each in made]).mean(axis=1)
     # The mean of exp(-u log 10), u uniform.
     assert abs(moved.mean() - 0.9 / np.log(10)) < 0.02
@@ -283,6 +284,7 @@ def test_the_history_counts_the_ways():
         ({"rules": "nowhere"}, "nowhere"),
         ({"numbers": {"size": 1}}, "size"),
         ({"numbers": {"power": -1}}, "power is -1"),
+        ({"numbers": {"heritage": 1.5}}, "a heritage of at most 1, not 1.5"),
     ],
 )
 def test_mistakes(settings, message):

@@ -125,6 +125,8 @@ class Auto:
             one_of("numbers", name, NUMBERS)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < np.inf:
                 raise ValueError(f"numbers must be finite and at least 0, but {name} is {value!r}")
+            if name in ("discount", "heritage") and value > 1:
+                raise ValueError(f"numbers must have a {name} of at most 1, not {value!r}")
         object.__setattr__(self, "numbers", tuple(sorted(numbers.items())))
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "AutoCore":
