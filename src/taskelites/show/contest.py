@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.result import counted
 from taskelites.show.canvas import axes_or_new, given_pair
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def tidy_log(axis: Any, limits: tuple[float, float]) -> None:
 
 def _runs(comparison: "Comparison") -> str:
     numbers = sorted({len(results) for results in comparison.results.values()})
-    return " to ".join(str(number) for number in dict.fromkeys([numbers[0], numbers[-1]])) + " runs"
+    least, most = numbers[0], counted(numbers[-1], "run")
+    return most if len(numbers) == 1 else f"{least} to {most}"
 
 
 def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
