@@ -49,16 +49,32 @@ PAIRED = ("toy-four-behaviours", "mtmb-map-elites")
 NAMES = [name if name in ALGORITHMS else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 
 
-@pytest.fixture(params=CASES)
+class Case:
+    """An algorithm on its problem; its step is compiled once for all tests."""
+
+    def __init__(self, settings, problem, fitness):
+        self.core = settings.bind(problem, batch_size=16)
+        self.evaluate = TracedFitness(fitness, self.core.behaviour_dim)
+        self.traced = 0
+        self.compiled = jax.jit(self.step)
+
+    def step(self, core, state):
+        self.traced += 1
+        candidates, asked = core.ask(state)
+        return candidates, core.tell(asked, candidates, self.evaluate(candidates, core.rows))[0]
+
+    def init(self, seed=0):
+        return self.core.init(jax.random.key(seed))
+
+    def after(self, state, steps=1):
+        for _ in range(steps):
+            state = self.compiled(self.core, state)[1]
+        return state
+
+
+@pytest.fixture(scope="module", params=CASES)
 def case(request):
-    settings, problem, fitness = CASES[request.param]
-    core = settings.bind(problem, batch_size=16)
-    return core, TracedFitness(fitness, core.behaviour_dim)
-
-
-def step(core, evaluate, state, rows=None):
-    candidates, state = core.ask(state)
-    return core.tell(state, candidates, evaluate(candidates, core.rows if rows is None else rows))
+    return Case(*CASES[request.param])
 
 
 def same(a, b):
@@ -77,86 +93,69 @@ def shapes(tree):
 
 
 def test_shapes_are_kept(case):
-    core, evaluate = case
-    state = core.init(jax.random.key(0))
-    candidates, asked = jax.jit(core.ask)(state)
+    core, state = case.core, case.init()
+    candidates, asked = jax.eval_shape(core.ask, state)
     assert len(candidates) == core.rows
     assert candidates.solutions.shape == (core.rows, 2)
     assert candidates.niches.shape == (core.rows,)
     assert candidates.niches.dtype == jnp.int32
-    after, info = jax.jit(core.tell)(asked, candidates, evaluate(candidates, core.rows))
+    evaluation = jax.eval_shape(lambda candidates: case.evaluate(candidates, core.rows), candidates)
+    after, info = jax.eval_shape(core.tell, asked, candidates, evaluation)
     assert shapes(after) == shapes(state)
     assert info.success.shape == (core.rows,)
 
 
 def test_jit_scan_and_vmap_agree_with_plain_calls(case):
-    core, evaluate = case
-    states = [core.init(jax.random.key(seed)) for seed in (0, 1)]
-    plain = []
-    for state in states:
-        jitted = jax.jit(lambda core, state: step(core, evaluate, state)[0])
-        for _ in range(5):
-            state = jitted(core, state)
-        plain.append(state)
+    states = [case.init(seed) for seed in (0, 1)]
+    plain = [case.after(state, steps=5) for state in states]
 
     def scanned(core, state):
-        return jax.lax.scan(lambda carry, _: (step(core, evaluate, carry)[0], None), state, length=5)[0]
+        return jax.lax.scan(lambda carry, _: (case.step(core, carry)[1], None), state, length=5)[0]
 
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    batched = jax.jit(jax.vmap(scanned, in_axes=(None, 0)))(core, together)
+    batched = jax.jit(jax.vmap(scanned, in_axes=(None, 0)))(case.core, together)
     for i in (0, 1):
         assert same(jax.tree.map(itemgetter(i), batched), plain[i])
 
 
 def test_nothing_is_compiled_twice(case):
-    core, evaluate = case
-    traces = []
-
-    @jax.jit
-    def one_step(core, state):
-        traces.append(1)
-        return step(core, evaluate, state)[0]
-
-    state = core.init(jax.random.key(0))
-    for _ in range(4):
-        state = one_step(core, state)
-    assert len(traces) == 1
+    state = case.after(case.init())
+    before = case.traced
+    case.after(state, steps=4)
+    assert case.traced == before
 
 
 def test_the_same_key_gives_the_same_and_another_does_not(case):
-    core, evaluate = case
-    run = jax.jit(lambda state: step(core, evaluate, step(core, evaluate, state)[0])[0].archive)
-    first, again, other = (run(core.init(jax.random.key(seed))) for seed in (7, 7, 8))
+    first, again, other = (case.after(case.init(seed), steps=2).archive for seed in (7, 7, 8))
     assert same(first, again)
     assert not same(first, other)
 
 
 def test_candidates_are_in_the_box_and_elites_never_worsen(case):
-    core, evaluate = case
-    state = core.init(jax.random.key(0))
-    jitted = jax.jit(lambda state: (core.ask(state)[0], step(core, evaluate, state)[0]))
+    state = case.init()
     for _ in range(20):
-        before = np.asarray(core.elites(state).archive.fitness)
-        candidates, state = jitted(state)
+        before = np.asarray(case.core.elites(state).archive.fitness)
+        candidates, state = case.compiled(case.core, state)
         solutions = np.asarray(candidates.solutions)
         assert (solutions >= [0, -2]).all()
         assert (solutions <= [1, 3]).all()
-        assert (np.asarray(core.elites(state).archive.fitness) >= before).all()
+        assert (np.asarray(case.core.elites(state).archive.fitness) >= before).all()
 
 
 def test_every_result_is_counted_and_nan_is_never_stored(case):
-    core, evaluate = case
-    state = core.init(jax.random.key(0))
+    core, state = case.core, case.init()
 
-    def broken(candidates, rows):
-        good = evaluate(candidates, rows)
+    @jax.jit
+    def broken(state):
+        candidates, asked = core.ask(state)
+        good = case.evaluate(candidates, core.rows)
         odd = jnp.arange(core.rows) % 4
         values = jnp.array([jnp.nan, jnp.inf, -jnp.inf, 0.0])[odd]
-        return Evaluation(fitness=jnp.where(odd < 3, values, good.fitness), told=good.told, behaviour=good.behaviour)
+        fitness = jnp.where(odd < 3, values, good.fitness)
+        return core.tell(asked, candidates, Evaluation(fitness=fitness, told=good.told, behaviour=good.behaviour))[0]
 
-    jitted = jax.jit(lambda state: step(core, broken, state)[0])
     for _ in range(6):
-        state = jitted(state)
+        state = broken(state)
     archive = core.elites(state).archive
     assert int(archive.told) == 6 * core.rows
     assert int(archive.failed) == 2 * 6 * core.rows // 4
@@ -168,13 +167,17 @@ def test_every_result_is_counted_and_nan_is_never_stored(case):
 
 
 def test_rows_that_were_not_told_change_nothing(case):
-    core, evaluate = case
-    state, _ = step(core, evaluate, core.init(jax.random.key(0)))
-    candidates, asked = core.ask(state)
-    after, info = core.tell(asked, candidates, evaluate(candidates, 5))
+    core, state = case.core, case.after(case.init())
+
+    @jax.jit
+    def told(state, rows):
+        candidates, asked = core.ask(state)
+        return core.tell(asked, candidates, case.evaluate(candidates, rows))
+
+    after, info = told(state, 5)
     assert int(core.elites(after).archive.told) == core.rows + 5
     assert not np.asarray(info.success)[5:].any()
-    nothing, _ = core.tell(asked, candidates, evaluate(candidates, 0))
+    nothing, _ = told(state, 0)
     assert same(nothing.archive, state.archive)
 
 

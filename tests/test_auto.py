@@ -30,12 +30,12 @@ def test_with_steps_alone_each_task_climbs_by_itself():
     state = core.init(jax.random.key(0))
     elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
     every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
-    state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
-    candidates, state = core.ask(replace(state, step=jnp.int32(50)))
+    state = jax.jit(core.adopt)(state, every, Evaluation(fitness=jnp.zeros(300)))
+    candidates, state = jax.jit(core.ask)(replace(state, step=jnp.int32(50)))
     noise = (candidates.solutions - elites[candidates.niches]) / NUMBERS["first_step"]
     assert abs(float(noise.std()) - 1) < 0.2
     fitness = jnp.where(jnp.arange(16) < 8, 1.0, -1.0)
-    after, _ = core.tell(state, candidates, Evaluation(fitness=fitness))
+    after, _ = jax.jit(core.tell)(state, candidates, Evaluation(fitness=fitness))
     once = np.bincount(np.asarray(candidates.niches), minlength=300)[np.asarray(candidates.niches)] == 1
     sizes = np.asarray(after.sizes)[np.asarray(candidates.niches)]
     expected = 0.1 * np.exp(np.where(np.arange(16) < 8, NUMBERS["longer"], -NUMBERS["shorter"]))
@@ -47,11 +47,11 @@ def test_with_steps_alone_each_task_climbs_by_itself():
 
 def test_a_batch_on_one_task_keeps_its_step_within_limits():
     core = te.Auto(ways="step").bind(te.Problem(np.zeros((1, 1)), bounds=(0, 1), dim=2), batch_size=64)
-    state = core.init(jax.random.key(0))
+    state, ask, tell = core.init(jax.random.key(0)), jax.jit(core.ask), jax.jit(core.tell)
     for fitness in (0.0, -1.0, -1.0, -1.0, 1.0, 2.0, -1.0):
-        candidates, state = core.ask(state)
+        candidates, state = ask(state)
         assert np.isfinite(np.asarray(candidates.solutions)).all()
-        state, _ = core.tell(state, candidates, Evaluation(fitness=jnp.linspace(fitness, fitness + 0.5, 64)))
+        state, _ = tell(state, candidates, Evaluation(fitness=jnp.linspace(fitness, fitness + 0.5, 64)))
         assert 0.99e-5 < float(state.sizes[0]) < 0.301
 
 
@@ -87,9 +87,9 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
     def tell(state, way, niche, parent, fitness):
         origin = jnp.array([[way * 2, parent]])
         made = Candidates(solutions=jnp.full((1, 10), 0.5), niches=jnp.array([niche]), origin=origin)
-        return core.tell(state, made, Evaluation(fitness=jnp.array([fitness])))[0]
+        return learn(state, made, Evaluation(fitness=jnp.array([fitness])))[0]
 
-    state = core.init(jax.random.key(0))
+    state, learn = core.init(jax.random.key(0)), jax.jit(core.tell)
     nobody = 2**31 - 1
     start = Candidates(solutions=jnp.zeros((2, 10)), niches=jnp.array([0, 1]), origin=None)
     state = core.adopt(state, start, Evaluation(fitness=jnp.array([0.0, 0.0])))
@@ -158,12 +158,12 @@ def test_failures_teach_the_shared_distribution_nothing():
 def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
     best = np.linspace(0.2, 0.8, 20)
 
-    def fitness(solutions, tasks):  # tasks that are hard and easy, with one solution
-        return -np.square(solutions - best).sum(axis=1) * (1 + 9 * tasks[:, 0]) - 100 * tasks[:, 0]
+    def fitness(solution, task):  # tasks that are hard and easy, with one solution
+        return -jnp.square(solution - best).sum() * (1 + 9 * task[0]) - 100 * task[0]
 
     tasks = np.linspace(0, 1, 50)[:, None]
     found = te.solve(
-        fitness, tasks, bounds=(0, 1), dim=20, call="batch", evaluations=10_000, algorithm=te.Auto(ways="shared")
+        fitness, tasks, bounds=(0, 1), dim=20, call="jax", evaluations=10_000, algorithm=te.Auto(ways="shared")
     )
     assert np.abs(found.solutions - best).max() < 0.02
 
@@ -215,12 +215,11 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
 
 @pytest.mark.filterwarnings("ignore::taskelites.FitnessWarning")
 def test_tasks_that_always_fail_do_not_hold_up_the_others():
-    def fitness(solutions, tasks):
-        value = -np.abs(solutions - tasks[:, :1]).sum(axis=1)
-        return np.where(tasks[:, 0] < 0.2, np.nan, value)
+    def fitness(solution, task):
+        return jnp.where(task[0] < 0.2, jnp.nan, -jnp.abs(solution - task[0]).sum())
 
     tasks = np.linspace(0, 1, 250)[:, None]
-    found = te.solve(fitness, tasks, bounds=(0, 1), dim=2, call="batch", algorithm="auto", evaluations=12_000)
+    found = te.solve(fitness, tasks, bounds=(0, 1), dim=2, call="jax", algorithm="auto", evaluations=12_000)
     assert found.solved[50:].all()
     assert not found.solved[:50].any()
     assert np.nanmean(found.fitness) > -0.02
@@ -232,7 +231,10 @@ def test_tasks_that_always_fail_do_not_hold_up_the_others():
         np.zeros((1, 1)),
         pytest.param(np.array([[0.1], [0.2]]), marks=pytest.mark.slow),
         te.Tasks([str(i) for i in range(30)]),
-        te.Tasks([str(i) for i in range(30)], distance=np.abs(np.subtract.outer(np.arange(30.0), np.arange(30.0)))),
+        pytest.param(
+            te.Tasks([str(i) for i in range(30)], distance=np.abs(np.subtract.outer(np.arange(30.0), np.arange(30.0)))),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(np.tile([[0.3, 0.3]], (40, 1)), marks=pytest.mark.slow),
     ],
     ids=["one", "two", "no distance", "distance matrix", "all in one place"],
