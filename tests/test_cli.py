@@ -307,7 +307,7 @@ def test_help_and_version(capsys):
         assert expected in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [120, 80, 0])
+@pytest.mark.parametrize("columns", [pytest.param(120, marks=pytest.mark.slow), 80, 0])
 def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
     """A real terminal, a real signal: status 130, and what was found is on disk."""
     primary, secondary = pty.openpty()
