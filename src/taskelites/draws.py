@@ -89,11 +89,24 @@ def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """
     number, real = math.prod(shape), jnp.dtype(dtype).type
     if real == np.float32:
-        flat = _signed(words(key, (number,)) >> 8, real) * real(2.0**-24)
+        flat = units(words(key, (number,)), real)
     else:
         high, low = _pairs(key, number)
         flat = (_signed(high >> 5, real) * real(2.0**26) + _signed(low >> 6, real)) * real(2.0**-53)
     return flat.reshape(shape)
+
+
+def units(words: Array, dtype: Any) -> Array:
+    """Numbers in [0, 1) from random words, with 24 random bits.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites import draws
+        >>> draws.units(jnp.array([0, 2**31], jnp.uint32), jnp.float32).tolist()
+        [0.0, 0.5]
+    """
+    real = jnp.dtype(dtype).type
+    return _signed(words >> 8, real) * real(2.0**-24)
 
 
 def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -59,7 +59,20 @@ def uniform_parents(key: Array, archive: Archive, shape: tuple[int, ...]) -> Arr
         >>> uniform_parents(jax.random.key(0), archive.empty(5, 2), (2, 3)).shape
         (2, 3)
     """
-    return archive.solved[uniform_integers(draws.words(key, shape), archive.solved_count)]
+    return solved_by(draws.words(key, shape), archive)
+
+
+def solved_by(words: Array, archive: Archive) -> Array:
+    """The solved niches that random words choose, uniformly (while none is solved: 0); of any shape.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites import archive
+        >>> from taskelites.selection import solved_by
+        >>> solved_by(jnp.array([0, 2**31], jnp.uint32), archive.empty(5, 2)).tolist()
+        [0, 0]
+    """
+    return archive.solved[uniform_integers(words, archive.solved_count)]
 
 
 def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarray:

@@ -55,7 +55,7 @@ from taskelites.errors import one_of
 from taskelites.prediction import plane_weights
 from taskelites.problem import Problem
 from taskelites.pytree import record
-from taskelites.selection import TABLE_ENTRIES, nearest_others, uniform_integers
+from taskelites.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
 from taskelites.tasks import Tasks
 from taskelites.variation import SBX, IsoLine
 
@@ -407,8 +407,7 @@ class AutoCore(Core):
         place = jnp.where(above == jnp.max(above, axis=0), jnp.arange(PAIRS)[:, None], 0)
         chosen = jnp.max(place, axis=0)[None]
         focal, mate = (jnp.take_along_axis(each, chosen, axis=0)[0] for each in (focal, mate))
-        other = self.any_elite(otherwise, state.archive)
-        return focal, jnp.where(fitness[mate] > -jnp.inf, mate, other)
+        return focal, jnp.where(fitness[mate] > -jnp.inf, mate, solved_by(otherwise, state.archive))
 
     def neighbours(self, words: Array, focal: Array) -> Array:
         """A task near each focal one: of rank r, counted from 1, with a probability that falls as 1 / r.
@@ -434,10 +433,10 @@ class AutoCore(Core):
         return operator(key, pairs.other, towards, self.paper.lower, self.paper.upper)
 
     def differed(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """The mate's elite, with the difference of two others in some genes: from one to all, log-uniformly."""
+        """The mate's elite, with the difference of two others in some genes: about one to all, log-uniformly."""
         dim, dtype = pairs.own.shape[1], pairs.own.dtype
-        one, two = state.archive.solutions[self.any_elite(words[:2], state.archive)]
-        share, genes = (words[2:, :, None] >> 8).astype(jnp.int32).astype(dtype) * 2.0**-24
+        one, two = state.archive.solutions[solved_by(words[:2], state.archive)]
+        share, genes = draws.units(words[2:, :, None], dtype)
         moved = draws.uniform(key, pairs.own.shape, dtype) < jnp.exp(-genes * np.log(dim))
         return pairs.other + jnp.where(moved, self.numbers["difference"] * share * (one - two), 0.0)
 
@@ -458,10 +457,6 @@ class AutoCore(Core):
         """The focal elite plus noise."""
         noise = draws.normal(key, pairs.own.shape, pairs.own.dtype) * (self.paper.upper - self.paper.lower)
         return pairs.own + state.sizes[pairs.focal][:, None] * noise
-
-    def any_elite(self, words: Array, archive: Archive) -> Array:
-        """Solved tasks, uniformly at random."""
-        return archive.solved[uniform_integers(words, archive.solved_count)]
 
     def two_near(self, words: Array, state: State, pairs: Pairs) -> tuple[Array, Array]:
         """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
