@@ -8,6 +8,8 @@ from importlib.util import find_spec
 import jax
 import pytest
 
+import taskelites as te
+
 # PyBullet has no wheels for newer Pythons; MuJoCo is among what developers install.
 collect_ignore = [] if find_spec("pybullet") else ["src/taskelites/domains/hexapod/pybullet_engine.py"]
 
@@ -25,3 +27,16 @@ def no_figure_stays_open() -> Iterator[None]:
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mt_map_elites_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests and docstrings that name no algorithm are not about one, so they get that which compiles fastest.
+
+    Not so what users do without naming one: the documentation's code, the examples, the command line.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name != "test_docs.py":
+            for function in (te.solve, te.Optimizer.__init__):
+                patch.setitem(function.__kwdefaults__, "algorithm", "mt-map-elites")
+        yield

@@ -31,7 +31,7 @@ def main() -> None:
     name = parser.parse_args().domain
     tasks, evaluations, numbers = SIZES[name]
     domain = te.domain(name, tasks=tasks)
-    result = te.solve(domain, evaluations=evaluations, progress=True)
+    result = te.solve(domain, evaluations=evaluations, algorithm="mt-map-elites", progress=True)
     whole = te.transfer(result, domain, "all", progress=True)
     print(f"{name}: {tasks:,} tasks, {evaluations:,} evaluations, loss of {K} elites against one a task")
     print(f"{'all elites':<30} {losses(result, whole, whole.elites):.4f}")

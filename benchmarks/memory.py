@@ -15,26 +15,30 @@ import numpy as np
 import taskelites as te
 
 SIZES = (20_000, 100_000, 200_000, 400_000)
+ALGORITHMS = ("mt-map-elites", "auto")
 
 
-def peak(tasks: int) -> float:
+def peak(algorithm: str, tasks: int) -> float:
     """The peak memory in MB of a process that solves so many tasks."""
-    done = subprocess.run([sys.executable, __file__, str(tasks)], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__, algorithm, str(tasks)], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
-def solve(tasks: int) -> None:
+def solve(algorithm: str, tasks: int) -> None:
     points = np.random.default_rng(0).random((tasks, 2))
-    te.solve(te.domain("arm", tasks=points), evaluations=200_000, progress=False)
+    te.solve(te.domain("arm", tasks=points), evaluations=200_000, algorithm=algorithm, progress=False)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        solve(int(sys.argv[1]))
+        solve(sys.argv[1], int(sys.argv[2]))
     else:
-        base = peak(SIZES[0])
-        print(f"{SIZES[0]:,} tasks: {base:.0f} MB in all")
-        for size in SIZES[1:]:
-            more = peak(size) - base
-            print(f"{size:,} tasks: {more:.0f} MB more, {1e6 * more / (size - SIZES[0]):.0f} bytes a task")
+        for name in ALGORITHMS:
+            base = peak(name, SIZES[0])
+            print(f"{name}, {SIZES[0]:,} tasks: {base:.0f} MB in all", flush=True)
+            for size in SIZES[1:]:
+                more = peak(name, size) - base
+                print(
+                    f"{size:,} tasks: {more:.0f} MB more, {1e6 * more / (size - SIZES[0]):.0f} bytes a task", flush=True
+                )

@@ -24,6 +24,7 @@ def main() -> None:
                 return without_noise(solutions, tasks) + rng.normal(0, NOISE, len(solutions))
 
             options = {"bounds": (0, 1), "dim": 2, "call": "batch", "samples": samples, "seed": seed}
+            options["algorithm"] = "mt-map-elites"
             result = te.solve(noisy, TASKS, evaluations=CALLS // samples, **options)
             result = te.reevaluate(result, noisy, samples=30)
             true = without_noise(result.solutions, TASKS.descriptors)

@@ -46,7 +46,7 @@ def main() -> None:
 def measure(options: argparse.Namespace, target: tuple[float, float], number: int, seed: int) -> dict[str, float]:
     """The gaps of new tasks, by method, from one archive."""
     domain = te.domain("arm", tasks=number, target=target)
-    result = te.solve(domain, evaluations=options.evaluations, seed=seed, progress=False)
+    result = te.solve(domain, evaluations=options.evaluations, algorithm="mt-map-elites", seed=seed, progress=False)
     points = te.tasks.uniform(options.new, [0, 0], [1, 1], seed=1000 + seed).descriptors
     new = te.domain("arm", tasks=points, target=target)
     chosen = result.predict(points, report=True)

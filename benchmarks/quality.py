@@ -16,7 +16,9 @@ def main() -> None:
     parser.add_argument("--evaluations", type=lambda text: int(float(text)), default=1_000_000)
     options = parser.parse_args()
     domain = te.domain("arm")
-    results = te.solve(domain, evaluations=options.evaluations, replicates=options.seeds, progress=True)
+    results = te.solve(
+        domain, evaluations=options.evaluations, algorithm="mt-map-elites", replicates=options.seeds, progress=True
+    )
     gaps = np.array([result.gap for result in results])
     print(f"gap to the optimum over {options.seeds} seeds: median {np.median(gaps):.3g}, best {gaps.min():.3g}, "
           f"worst {gaps.max():.3g}")  # fmt: skip
@@ -33,7 +35,7 @@ def explain(domain: te.Domain, result: te.Result, seed: int) -> None:
     print(f"seed {seed}: gap {result.gap:.3g}, of which {gap[stiff].sum() / gap.sum():.0%} with alpha_max below 0.3")
     genes = result.solutions[stiff & (length > 0.7)].mean(axis=0)
     print(f"  mean genes of the long ones among them: {' '.join(f'{gene:.2f}' for gene in genes)}")
-    longer = te.solve(domain, evaluations=3 * result.evaluations, seed=seed, progress=False)
+    longer = te.solve(domain, evaluations=3 * result.evaluations, algorithm="mt-map-elites", seed=seed, progress=False)
     print(f"  gap after three times the evaluations: {longer.gap:.3g}")
 
 

@@ -26,13 +26,19 @@ def main() -> None:
     times = []
     for _ in range(4):
         begin = time.perf_counter()
-        results = te.solve(domain, evaluations=options.evaluations, replicates=options.replicates, progress=False)
+        results = te.solve(
+            domain,
+            algorithm="mt-map-elites",
+            evaluations=options.evaluations,
+            replicates=options.replicates,
+            progress=False,
+        )
         times.append(time.perf_counter() - begin)
     print(f"{options.replicates} replicates of {options.evaluations:,} evaluations: first run {times[0]:.2f} s")
     print(f"after compilation: {', '.join(f'{value:.2f}' for value in times[1:])} s")
     gaps = sorted(result.gap for result in results)
     print(f"gap to the optimum: median {statistics.median(gaps):.3g}, best {gaps[0]:.3g}, worst {gaps[-1]:.3g}")
-    alone = te.solve(domain, evaluations=options.evaluations, seed=3, progress=False)
+    alone = te.solve(domain, algorithm="mt-map-elites", evaluations=options.evaluations, seed=3, progress=False)
     same = np.array_equal(alone.solutions, results[3].solutions) if options.replicates > 3 else None
     print(f"replicate 3 has the bits of a run of its own: {same}")
 

@@ -21,7 +21,7 @@ import taskelites as te
 
 def arm_of_36_joints() -> tuple[te.Result, te.Domain]:
     domain = te.domain("arm", tasks=5000, dim=36)
-    return te.solve(domain, evaluations=500_000, progress=False), domain
+    return te.solve(domain, evaluations=500_000, algorithm="mt-map-elites", progress=False), domain
 
 
 def many_tasks(number: int = 100_000, dim: int = 36) -> tuple[te.Result, None]:

@@ -140,7 +140,7 @@ def part_draws() -> None:
 def part_host() -> None:
     tasks = te.tasks.cvt(5000, [0, 0], [1, 1])
     for batch_size, wanted in ((64, 4.0), (1024, 1.5)):
-        optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=10, batch_size=batch_size)
+        optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=10, algorithm="mt-map-elites", batch_size=batch_size)
         spent = []
         for step in range(20 + 300_000 // batch_size):
             begin = time.perf_counter()

@@ -50,7 +50,7 @@ def some_tasks() -> te.Tasks:
 
 def solve(fitness: Any, **options: Any) -> te.Result:
     """A run on 5,000 tasks, 36 numbers a solution unless told otherwise."""
-    options = {"bounds": (0, 1), "dim": 36, "progress": False} | options
+    options = {"bounds": (0, 1), "dim": 36, "algorithm": "mt-map-elites", "progress": False} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", te.FitnessWarning)  # that workers are slower, or evaluations fail, is meant
         return te.solve(fitness, some_tasks(), **options)
@@ -494,6 +494,7 @@ def memory_of(call: str, evaluations: int) -> None:
     found: list[tuple[float, float]] = []
     domain = te.domain("arm")
     options = {"evaluations": evaluations, "checkpoint_every": max(1, evaluations // 50), "progress": False}
+    options["algorithm"] = "mt-map-elites"
     options["callback"] = lambda row: found.append((row["evaluations"] / evaluations, resident()))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", te.FitnessWarning)

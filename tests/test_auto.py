@@ -5,7 +5,7 @@ import pytest
 
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
-from taskelites.algorithms.auto import COPY, NUMBERS, PAIRS, SHARED, STEP, WAYS, Credit, Pairs
+from taskelites.algorithms.auto import COPY, CROSS, DIFFER, LINEAR, NUMBERS, PAIRS, SHARED, STEP, WAYS, Credit
 from taskelites.algorithms.interface import replace
 
 ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
@@ -168,22 +168,76 @@ def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
     assert np.abs(found.solutions - best).max() < 0.02
 
 
-def test_genes_differ_in_part():
-    core = bound(ways=("differ",))
-    state = core.init(jax.random.key(0))
+@pytest.fixture(scope="module")
+def made():
+    """What is made in each way from random elites: solutions, tasks, parents, of 1600 rows; and these elites."""
+    core = bound()
     elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
-    mate = jnp.arange(16)
     every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
-    state = core.adopt(state, every, Evaluation(fitness=jnp.zeros(300)))
-    pairs = Pairs(focal=mate + 50, mate=mate, own=elites[mate + 50], other=elites[mate])
+    state = jax.jit(core.adopt)(core.init(jax.random.key(0)), every, Evaluation(fitness=jnp.arange(300.0)))
     keys = jax.random.split(jax.random.key(2), 100)
-    differed = jax.jit(core.differed)
-    made = [differed(key, jax.random.bits(key, (4, 16)), state, pairs) for key in keys]
-    moved = np.concatenate([np.asarray(each != elites[mate]) for each in made]).mean(axis=1)
+    moved = jax.jit(jax.vmap(core.moved, in_axes=(0, None, None, None)))
+
+    def rows(way):
+        return tuple(np.concatenate(each) for each in moved(keys, state, jnp.int32(way), jnp.int32(0)))
+
+    return rows, np.asarray(elites)
+
+
+def test_a_crossed_gene_is_that_of_the_focal_elite_or_of_the_mates(made):
+    rows, elites = made
+    solutions, focal, mate = rows(CROSS)
+    along = (solutions - elites[focal]) / (elites[mate] - elites[focal])
+    whole = along.round()
+    clear = np.abs(elites[mate] - elites[focal]) > 0.01  # beyond rounding
+    assert set(np.unique(whole[clear])) == {0.0, 1.0}
+    assert abs(whole[clear].mean() - 0.5) < 0.02
+    assert abs((along - whole)[clear].std() / NUMBERS["blur"] - 1) < 0.05
+
+
+def test_a_copy_is_near_the_line_from_the_mates_elite_to_the_focal_one(made):
+    rows, elites = made
+    solutions, focal, mate = rows(COPY)
+    line = elites[focal] - elites[mate]
+    along = ((solutions - elites[mate]) * line).sum(axis=1) / np.square(line).sum(axis=1)
+    beside = solutions - elites[mate] - along[:, None] * line
+    assert abs(along.std() / NUMBERS["line"] - 1) < 0.1
+    assert abs(np.sqrt(np.square(beside).sum() / (9 * len(beside))) / NUMBERS["noise"] - 1) < 0.1
+
+
+def test_genes_differ_in_part(made):
+    rows, elites = made
+    solutions, _, mate = rows(DIFFER)
+    moved = (solutions != elites[mate]).mean(axis=1)
     # The mean of exp(-u log 10), u uniform.
     assert abs(moved.mean() - 0.9 / np.log(10)) < 0.02
     assert {0.0, 1.0} <= set(moved.round(3))
-    assert np.abs(np.concatenate(made) - np.tile(elites[mate], (100, 1))).max() <= 0.2
+    assert np.abs(solutions - elites[mate]).max() <= 0.2
+
+
+def test_what_changes_linearly_with_the_task_is_predicted(made):
+    rows, _ = made
+    assert (rows(LINEAR)[2] == 2**31 - 1).all()  # children of no one
+    core = bound()
+    elites = jnp.asarray(0.3 + ARM.tasks.descriptors @ np.linspace(-0.2, 0.3, 20).reshape(2, 10), jnp.float32)
+    missing = 7
+    every = Candidates(solutions=elites, niches=jnp.arange(300).at[missing].set(2**31 - 1), origin=None)
+    state = core.adopt(core.init(jax.random.key(0)), every, Evaluation(fitness=jnp.zeros(300)))
+    near = np.asarray(ARM.tasks.neighbours)[:, 1:17]
+    whole = ~(near == missing).any(axis=1)
+    found = np.asarray(core.predicted(state, jnp.arange(300), jnp.full((300, 10), -1.0)))
+    assert 200 < whole.sum() < 300
+    assert np.allclose(found[whole], np.asarray(elites)[whole], atol=1e-4)
+    assert (found[~whole] == -1).all()
+
+
+def test_a_draw_of_the_shared_distribution_is_on_any_task(made):
+    rows, _ = made
+    solutions, tasks, parents = rows(SHARED)
+    assert (parents == 2**31 - 1).all()
+    assert len(set(tasks)) > 290
+    inside = (solutions > 0) & (solutions < 1)
+    assert abs(np.abs(solutions - 0.5)[inside].mean() / (NUMBERS["first_spread"] * np.sqrt(2 / np.pi)) - 1) < 0.05
 
 
 def test_near_mates_are_likelier():

@@ -194,6 +194,8 @@ def test_domains_that_can_t_be_made_are_left_out_by_default_only(monkeypatch):
         ({"problem": "arm", "options": {"form": "exponential", "target": [0.5, 0.5]}}, True),
         ({"problem": "arm", "options": {"form": "exponential", "target": [1.0, 1.0]}}, False),
         ({"problem": "arm", "options": {"target": [0.5, 0.5]}}, False),
+        ({"problem": "cartpole", "options": {"starts": 10, "steps": 1000}}, True),
+        ({"problem": "cartpole", "options": {"starts": 1, "steps": 1000}}, False),
     ],
 )
 def test_published_means_stand_beside_ours_where_the_domain_is_theirs(settings, shown):

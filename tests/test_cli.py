@@ -72,7 +72,7 @@ def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", "2e4", "--seed", 3) == 0
     output = capsys.readouterr()
     lines = output.out.splitlines()
-    assert lines[0] == "arm: 300 tasks, 20,000 evaluations, mt-map-elites, seed 3"
+    assert lines[0] == "arm: 300 tasks, 20,000 evaluations, auto, seed 3"
     names = [line.split()[0] for line in lines[1:]]
     assert names == ["evaluations", "coverage", "mean", "median", "best", "worst", "gap", "time", "saved", "report"]
     assert "to the optimum" in output.out
@@ -80,7 +80,8 @@ def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
     assert lines[-1].split()[1] == f"{saved}/report.html"
     assert re.fullmatch(r"runs/\d{4}-\d\d-\d\d-\d{6}-arm", saved)
     result = te.load(saved)
-    assert np.array_equal(result.solutions, te.solve(te.domain("arm", tasks=300), evaluations=20_000, seed=3).solutions)
+    same = te.solve(te.domain("arm", tasks=300), evaluations=20_000, seed=3, algorithm="auto")
+    assert np.array_equal(result.solutions, same.solutions)
     assert json.loads((folder / saved / "settings.json").read_text())["seed"] == 3
     assert (folder / saved / "metrics.csv").read_text().startswith("evaluations,seconds,coverage,mean,")
     assert "20,000 of 20,000 evaluations" in output.err
@@ -103,6 +104,8 @@ def test_an_existing_folder_is_never_written_to(folder, capsys):
 def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
     (folder / "own.csv").write_text("load\n" + "\n".join(str(i / 300) for i in range(300)))
     arguments = (
+        "--algorithm",
+        "mt-map-elites",
         "--set",
         "tournament=[1,5]",
         "--set",
@@ -128,7 +131,7 @@ def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
 def test_replicates_get_a_table(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", 2000, "--replicates", 2, "--seed", 7, "--out", "two") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "arm: 300 tasks, 2,000 evaluations, mt-map-elites, 2 runs of seeds 7 to 8"
+    assert lines[0] == "arm: 300 tasks, 2,000 evaluations, auto, 2 runs of seeds 7 to 8"
     assert lines[1].split() == ["seed", "coverage", "mean", "median", "best", "worst", "gap"]
     assert [line.split()[0] for line in lines[2:4]] == ["7", "8"]
     assert sorted(os.listdir(folder / "two")) == [
@@ -261,11 +264,12 @@ def test_list_has_a_line_each(capsys):
         (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
         (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
         (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
-        (["arm", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
+        (["arm", "--algorithm", "mt-map-elites", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
         (["arm", "--tasks", "none.csv"], "there is no task file 'none.csv'"),
         (["arm", "--evaluations", "0"], "--evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
-        (["arm", "--set", "replacement=maybe"], "replacement must be True or False, not 'maybe'"),
+        (["arm", "--set", "tournament=5"], "with --algorithm auto, --set must be one of 'dim', 'form', 'numbers', 'rules', 'seed', 'target', 'tasks', 'ways', not 'tournament'; did you mean 'target'?"),
+        (["arm", "--algorithm", "mt-map-elites", "--set", "replacement=maybe"], "replacement must be True or False, not 'maybe'"),
         (["bad:domain"], "module 'bad' can't be imported: NameError: name 'undefined' is not defined"),
         (["mine:raises"], "mine:raises raised KeyError: 'lost'"),
         (["nowhere:domain"], "there is no module 'nowhere' here or among the installed ones"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import taskelites as te
 from taskelites.cli import main
 from taskelites.domains.hexapod.rendering import backend
 
@@ -24,6 +25,11 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 def blocks(page, language):
     return [text for name, text in BLOCK.findall(page.read_text()) if name == language]
+
+
+def commands(page):
+    lines = (line for text in blocks(page, "console") for line in text.splitlines())
+    return [shlex.split(line, comments=True)[2:] for line in lines if line.startswith("$ taskelites ")]
 
 
 def can_render():
@@ -44,19 +50,18 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
             (tmp_path / first.group(1)).write_text(text)
         with warnings.catch_warnings():
             exec(compile(text, f"{page.name}, block {number}", "exec"), {"__name__": "docs"})
-    reproduced = set()
-    for text in blocks(page, "console"):
-        for line in text.splitlines():
-            if line.startswith("$ taskelites "):
-                words = shlex.split(line, comments=True)[2:]
-                if words[0] == "watch" and not can_render():
-                    continue
-                if words[0] == "reproduce":
-                    words += [*SMALLER[words[1]].split(), "--quiet"]
-                    if words[1] in reproduced:  # the same, in another size
-                        continue
-                    reproduced.add(words[1])
-                assert main(words) == 0, line
+    for words in commands(page):
+        if words[0] != "reproduce" and (words[0] != "watch" or can_render()):
+            assert main(words) == 0, words
+
+
+@pytest.mark.slow  # test_reproduce and test_reproduce_hexapod run both experiments in small
+def test_the_experiments_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = [words for words in commands(ROOT / "README.md") if words[0] == "reproduce"]
+    assert {words[1] for words in found} == set(SMALLER)
+    for words in found:
+        assert main([*words, *SMALLER[words[1]].split(), "--quiet"]) == 0, words
 
 
 def test_the_readme_names_the_two_commands():
@@ -79,3 +84,9 @@ def test_links_within_the_project_lead_somewhere():
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_the_examples_run(script, tmp_path):
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning", str(script)], cwd=tmp_path, check=True)
+
+
+def test_auto_is_the_default():
+    assert te.solve.__kwdefaults__["algorithm"] == te.Optimizer.__init__.__kwdefaults__["algorithm"] == "auto"
+    result = te.solve(lambda x, t: -abs(x[0] - t[0]), [[0.0], [0.5], [1.0]], bounds=(0, 1), dim=1, evaluations=64)
+    assert result.settings["algorithm"]["name"] == "auto"

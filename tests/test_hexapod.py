@@ -486,11 +486,12 @@ def test_the_command_runs_it(elsewhere, capsys):
     with warnings.catch_warnings(action="ignore"):
         assert main([*arguments, *more]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "hexapod: 20 tasks, 64 evaluations, mt-map-elites, seed 0"
+    assert lines[0] == "hexapod: 20 tasks, 64 evaluations, auto, seed 0"
     settings = json.loads((elsewhere / "run" / "settings.json").read_text())
     options = settings["options"]
     assert (options["engine"], options["yaw"]) == ("mujoco", True)
-    straight = te.solve(te.domain("hexapod", tasks=20, yaw=True, damage={2: "dead"}), evaluations=64)
+    domain = te.domain("hexapod", tasks=20, yaw=True, damage={2: "dead"})
+    straight = te.solve(domain, evaluations=64, algorithm="auto")
     assert np.array_equal(te.load("run").solutions, straight.solutions, equal_nan=True)
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex, to_rgba
 import taskelites as te
 from taskelites import show
 from taskelites.show.contest import COLOURS
-from taskelites.show.history import bandit_sizes, bandit_table
+from taskelites.show.history import bandit_arms, bandit_table
 
 
 @pytest.fixture(autouse=True)
@@ -148,9 +148,9 @@ BANDIT = rows([1, 1, 1, 1], [1, 2, 3, 4], evaluations=(8, 16, 24, 40)) | {
 
 
 def test_the_bandit_by_the_intervals_of_the_history():
-    evaluations, sizes, shares, rates = bandit_table(BANDIT)
+    evaluations, arms, shares, rates = bandit_table(BANDIT)
     assert evaluations.tolist() == [8, 16, 24, 40]
-    assert sizes.tolist() == [2, 10]
+    assert arms.tolist() == ["2", "10"]
     np.testing.assert_array_equal(shares, [[np.nan] * 2, [1, 0], [0, 1], [0.5, 0.5]])
     np.testing.assert_array_equal(rates, [[np.nan] * 2, [0.5, np.nan], [np.nan, 0.25], [0, 0.25]])
 
@@ -166,8 +166,8 @@ def test_a_window_adds_up_the_counts_around_a_point():
     assert np.isnan(rates[0, 1])
 
 
-def test_a_history_without_tournaments_has_no_table():
-    assert bandit_sizes(FULL) == []
+def test_a_history_without_choices_has_no_table():
+    assert bandit_arms(FULL) == []
     with pytest.raises(ValueError, match="history has no columns tried_"):
         bandit_table(FULL)
     with pytest.raises(ValueError, match=r"window must be a share of the run, from 0 to 1, not 1\.5"):
@@ -205,15 +205,23 @@ def test_rates_of_different_magnitude_have_a_logarithmic_axis():
     assert lower.get_yscale() == "log"
 
 
+def test_ways_are_drawn_as_sizes_are():
+    history = rows([1, 1], [1, 2], evaluations=(8, 16))
+    history |= {"tried_step": [2, 6], "tried_copy": [6, 10], "successes_step": [1, 1], "successes_copy": [0, 4]}
+    upper, lower = show.bandit(made([1], history=history))
+    assert [one.get_label() for one in lower.lines] == ["copy", "step"]
+    assert upper.get_legend().get_title().get_text() == "ways"
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (made([1], history=FULL, algorithm={"name": "cma-es"}), "but cma-es has no tournaments"),
+        (made([1], history=FULL, algorithm={"name": "cma-es"}), "but cma-es has none"),
         (
             made(
                 [1], history=FULL | {"tried_50": [1] * 3, "successes_50": [1] * 3}, algorithm={"name": "mt-map-elites"}
             ),
-            "but mt-map-elites had one tournament size, 50",
+            "but mt-map-elites had one, 50",
         ),
         (
             made([1], history=FULL | dict.fromkeys(["tried_1", "successes_1", "tried_5", "successes_5"], [0] * 3)),

@@ -489,7 +489,11 @@ def alive(pids):
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow)],
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
+    ],
 )
 def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulator):
     process = start(

@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(call):
     assert not np.array_equal(first.solutions, run(call, seed=5).solutions, equal_nan=True)
 
 
-@pytest.mark.parametrize("call", FUNCTIONS)
+@pytest.mark.parametrize("call", ["batch", *(pytest.param(call, marks=pytest.mark.slow) for call in ("each", "jax"))])
 def test_another_process_gives_the_same_bits(call):
     script = f"""
         import hashlib, sys

@@ -119,15 +119,32 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         True
     """
     number, real = math.prod(shape), jnp.dtype(dtype).type
-    # The middle of each of 2^24 (2^53) equal parts of (-1, 1): exact, and never an end, whose normal is infinite.
     if real == np.float32:
-        whole = _signed(words(key, (number,)) >> 8, real) - real(2.0**23)
-        centred = (whole + real(0.5)) * real(2.0**-23)
-    else:
-        high, low = _pairs(key, number)
-        whole = _signed(high, real) * real(2.0**21) + _signed(low >> 11, real)
-        centred = (whole + real(0.5)) * real(2.0**-52)
-    return (real(math.sqrt(2.0)) * lax.erf_inv(centred)).reshape(shape)
+        return normals(words(key, (number,)), real).reshape(shape)
+    high, low = _pairs(key, number)
+    whole = _signed(high, real) * real(2.0**21) + _signed(low >> 11, real)
+    return _normal_of((whole + real(0.5)) * real(2.0**-52)).reshape(shape)
+
+
+def normals(words: Array, dtype: Any) -> Array:
+    """Numbers of the standard normal distribution from random words, with 24 random bits.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taskelites import draws
+        >>> draws.normals(jnp.array([2**30, 2**31], jnp.uint32), jnp.float32).round(3).tolist()
+        [-0.6740000247955322, 0.0]
+    """
+    real = jnp.dtype(dtype).type
+    return _normal_of((_signed(words >> 8, real) - real(2.0**23) + real(0.5)) * real(2.0**-23))
+
+
+def _normal_of(centred: Array) -> Array:
+    """The normal number below which as many lie as numbers of (-1, 1) below this one.
+
+    It is the middle of one of 2^24 (2^53) equal parts: exact, and never an end, whose normal is infinite.
+    """
+    return centred.dtype.type(math.sqrt(2.0)) * lax.erf_inv(centred)
 
 
 def _pairs(key: Array, number: int) -> tuple[Array, Array]:

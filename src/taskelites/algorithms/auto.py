@@ -8,7 +8,7 @@ Seven ways make a solution. Two choose its task themselves:
 
 The others have a focal task and a mate, a task near it with a fit elite:
 
-- `cross`: the focal elite crossed with the mate's (SBX);
+- `cross`: each gene from the focal elite or from the mate's, and a little of their difference;
 - `copy`: the mate's elite, moved a little, most of it along the line to the focal one;
 - `differ`: the mate's elite, some of its genes moved by the difference of two other elites (differential evolution);
 - `linear`: what a plane, fitted to the elites of the nearest tasks, has at the focal task;
@@ -26,10 +26,10 @@ starve the ways that find what is worth copying. docs/auto.md has the study behi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,6 @@ from taskelites.algorithms.interface import (
     Core,
     Evaluation,
     Info,
-    random_tasks,
     replace,
     task_rows,
 )
@@ -57,7 +56,6 @@ from taskelites.problem import Problem
 from taskelites.pytree import record
 from taskelites.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
 from taskelites.tasks import Tasks
-from taskelites.variation import SBX, IsoLine
 
 WAYS = ("paper", "shared", "cross", "copy", "differ", "linear", "step")
 PAPER, SHARED, CROSS, COPY, DIFFER, LINEAR, STEP = range(len(WAYS))
@@ -76,6 +74,7 @@ NUMBERS = {
     "spread": 1.0,  # of a prediction, in differences of two near elites
     "noise": 0.01,  # of a copy, in widths of the box
     "line": 0.2,  # of a copy, along the line to the focal elite
+    "blur": 0.06,  # of a crossed gene, in differences of the two
     "difference": 1.0,  # of two elites, the greatest share of it that `differ` adds
     "first_spread": 0.2,  # of the shared distribution, in widths of the box
     "trial": 2.0,  # generations of it for each dimension, before which it is not judged
@@ -261,6 +260,7 @@ class State:
         key: of the run; each step derives its own from it.
         step: how many steps were asked.
         archive: the elites.
+        worst: `()`, the fitness of the worst of them, found once a step for `ask` and `tell`; infinity without any.
         sizes: `(n,)`, of the step of each task, in widths of the box.
         vain: `(n,)`, how often each task was tried since its last success.
         shared: the distribution for all tasks.
@@ -273,6 +273,7 @@ class State:
     key: Array
     step: Array
     archive: Archive
+    worst: Array
     sizes: Array
     vain: Array
     shared: Shared
@@ -281,15 +282,6 @@ class State:
     rules: Credit
     tried: Array
     successes: Array
-
-
-class Pairs(NamedTuple):
-    """A focal task and its mate for each candidate, `(rows,)`, and their elites, `(rows, dim)`."""
-
-    focal: Array
-    mate: Array
-    own: Array
-    other: Array
 
 
 @record
@@ -318,15 +310,31 @@ class AutoCore(Core):
         """How many there are."""
         return self.paper.tournament.tasks
 
+    @property
+    def lower(self) -> Array:
+        """The lower bounds."""
+        return self.paper.lower
+
+    @property
+    def upper(self) -> Array:
+        """The upper bounds."""
+        return self.paper.upper
+
+    @property
+    def width(self) -> Array:
+        """How wide the box is."""
+        return self.upper - self.lower
+
     def init(self, key: Array) -> State:
         """An empty archive."""
-        zeros, middle = jnp.zeros(self.tasks), jnp.full(len(self.paper.lower), 0.5)
+        zeros, middle = jnp.zeros(self.tasks), jnp.full(len(self.lower), 0.5)
         generation = len(self.rates.weights)
         counts = jnp.zeros(len(WAYS), jnp.int32)
         return State(
             key=key,
             step=jnp.int32(0),
-            archive=archives.empty(self.tasks, len(self.paper.lower)),
+            archive=archives.empty(self.tasks, len(self.lower)),
+            worst=jnp.full((), jnp.inf, zeros.dtype),
             sizes=zeros + self.numbers["first_step"],
             vain=zeros,
             shared=Shared(
@@ -349,21 +357,17 @@ class AutoCore(Core):
         numbers, archive = self.numbers, state.archive
         key = draws.fold_in(state.key, state.step)
         starting = self.paper.starting(state)
-        draw = draws.uniform(draws.fold_in(key, 2), (2,), archive.solutions.dtype)
+        draw = draws.units(draws.words(draws.fold_in(key, 2), (2,)), archive.solutions.dtype)
         # A distribution that has just begun to learn brings little yet.
         new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
         way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
         rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
-        # Branches, although they keep the compiler from fusing: together, the ways take six times as long as the
-        # paper's.
-        nobody = jnp.full(self.rows, NOWHERE)
         makers = (
             lambda: self.paper.children(draws.fold_in(key, 1), archive, jnp.int32(0)),
-            lambda: (*self.drawn(draws.fold_in(key, 1), state.shared), nobody),
-            lambda: self.focal(draws.fold_in(key, 1), state, way, rule),
-            lambda: (*self.paper.random(draws.fold_in(key, 0)), nobody),
+            lambda: self.moved(draws.fold_in(key, 1), state, way, rule),
+            lambda: (*self.paper.random(draws.fold_in(key, 0)), jnp.full(self.rows, NOWHERE)),
         )
-        solutions, niches, parents = lax.switch(jnp.where(starting, len(makers) - 1, jnp.minimum(way, CROSS)), makers)
+        solutions, niches, parents = lax.switch(jnp.where(starting, 2, jnp.minimum(way, 1)), makers)
         made = jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule))
         candidates = Candidates(
             solutions=solutions,
@@ -373,27 +377,51 @@ class AutoCore(Core):
         )
         return candidates, replace(state, step=state.step + 1)
 
-    def drawn(self, key: Array, shared: Shared) -> tuple[Array, Array]:
-        """Solutions from the shared distribution, on random tasks."""
-        key_solution, key_task = draws.split(key)
-        noise = draws.normal(key_solution, (self.rows, len(shared.mean)), shared.mean.dtype)
-        lower, upper = self.paper.lower, self.paper.upper
-        solutions = lower + (shared.mean + shared.spread * noise) * (upper - lower)
-        return jnp.clip(solutions, lower, upper), random_tasks(key_task, self.rows, self.tasks)
+    def moved(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
+        """Solutions made in any way but the paper's, the tasks they are for, and their parents.
 
-    def focal(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
-        """Solutions for focal tasks, these tasks, and parents; an unsolved one takes its mate's elite for its own."""
-        key_rows, key_genes = draws.split(key)
-        # All that is drawn once for each row, at once: the pairs, an elite instead, two others, two numbers.
-        words = draws.words(key_rows, (PAIRS + 5, self.rows))
-        focal, mate = self.pairs(words[: PAIRS + 1], state, rule)
-        elites = state.archive.solutions
-        other = elites[mate]
-        own = jnp.where((state.archive.fitness[focal] > -jnp.inf)[:, None], elites[focal], other)
-        makers = (self.crossed, self.copied, self.differed, self.predicted, self.stepped)
-        made = lax.switch(way - CROSS, makers, key_genes, words[PAIRS + 1 :], state, Pairs(focal, mate, own, other))
-        parents = jnp.where(way == STEP, focal, jnp.where(way == LINEAR, NOWHERE, mate))
-        return jnp.clip(made, self.paper.lower, self.paper.upper), focal, parents
+        Each is a start, plus a share of the difference of two elites, plus noise: a way says which.
+        """
+        numbers, shared, elites = self.numbers, state.shared, state.archive.solutions
+        dim, dtype = elites.shape[1], elites.dtype
+        # All that is random, at once: a generator for each part would take longer, to compile and to run.
+        words = draws.words(key, (PAIRS + 5 + 2 * dim, self.rows))
+        of_pairs, of_two, of_row, of_genes = jnp.split(words, (PAIRS + 1, PAIRS + 3, PAIRS + 5))
+        focal, mate = self.pairs(of_pairs, state, rule)
+        solved = state.archive.fitness > -jnp.inf
+        own = jnp.where(solved[focal], focal, mate)  # an unsolved task takes its mate's elite for its own
+        near, other = self.two_near(of_two, solved, focal, mate)
+        anyone, another = solved_by(of_two, state.archive)
+        share, genes = draws.units(of_row[:, :, None], dtype)
+        length = draws.normals(of_row[0, :, None], dtype)
+        noise, chance = of_genes.reshape(2, self.rows, dim)
+        noise, chance = draws.normals(noise, dtype), draws.units(chance, dtype)
+
+        def pick(*, shared: Any, cross: Any, copy: Any, differ: Any, linear: Any, step: Any) -> Array:
+            of_way = jnp.broadcast_arrays(shared, cross, copy, differ, linear, step)
+            return lax.select_n(jnp.maximum(way - SHARED, 0), *of_way)
+
+        start = elites[pick(shared=own, cross=own, copy=mate, differ=mate, linear=mate, step=own)]
+        start = lax.cond(way == LINEAR, self.predicted, lambda *given: given[-1], state, focal, start)
+        start = jnp.where(way == SHARED, self.lower + shared.mean * self.width, start)
+        towards = jnp.where(solved[focal], focal, near)
+        one = pick(shared=own, cross=mate, copy=towards, differ=anyone, linear=near, step=own)
+        two = pick(shared=own, cross=own, copy=mate, differ=another, linear=other, step=own)
+        differs = chance < jnp.exp(-genes * np.log(dim))  # in about one gene to all, log-uniformly
+        along = pick(
+            shared=0.0,
+            cross=(chance < 0.5) + numbers["blur"] * noise,
+            copy=numbers["line"] * length,
+            differ=jnp.where(differs, numbers["difference"] * share, 0.0),
+            linear=numbers["spread"] * length,
+            step=0.0,
+        )
+        sizes = state.sizes[focal][:, None]
+        sigma = pick(shared=shared.spread, cross=0.0, copy=numbers["noise"], differ=0.0, linear=0.0, step=sizes)
+        made = start + along * (elites[one] - elites[two]) + sigma * noise * self.width
+        niches = jnp.where(way == SHARED, uniform_integers(of_pairs[0], jnp.uint32(self.tasks)), focal)
+        parents = pick(shared=NOWHERE, cross=mate, copy=mate, differ=mate, linear=NOWHERE, step=focal)
+        return jnp.clip(made, self.lower, self.upper), niches, parents
 
     def pairs(self, words: Array, state: State, rule: Array) -> tuple[Array, Array]:
         """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
@@ -401,7 +429,7 @@ class AutoCore(Core):
         fitness = state.archive.fitness
         focal = uniform_integers(jnp.where(rule == ANYWHERE, words[:1], words), jnp.uint32(self.tasks))
         mate = self.neighbours(words, focal)
-        above = fitness[mate] - jnp.maximum(fitness[focal], _worst(fitness))
+        above = fitness[mate] - jnp.maximum(fitness[focal], state.worst)
         above = above / jnp.where((rule == PROMISE) & (above > 0), 1.0 + state.vain[focal], 1.0)
         # The last of the greatest; `argmax` would do, but its reduction is slower on a CPU.
         place = jnp.where(above == jnp.max(above, axis=0), jnp.arange(PAIRS)[:, None], 0)
@@ -420,75 +448,50 @@ class AutoCore(Core):
         rank = jnp.exp(draw * self.log_mates).astype(jnp.int32) - 1
         return self.near[focal, rank].astype(jnp.int32)
 
-    def crossed(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """The focal elite crossed with the mate's."""
-        return SBX()(key, pairs.own, pairs.other, self.paper.lower, self.paper.upper)
-
-    def copied(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """The mate's elite, moved a little."""
-        beside = state.archive.solutions[self.two_near(words, state, pairs)[0]]
-        towards = jnp.where((state.archive.fitness[pairs.focal] > -jnp.inf)[:, None], pairs.own, beside)
-        # The numbers are traced, so the operator is made here.
-        operator = IsoLine(sigma1=self.numbers["noise"], sigma2=self.numbers["line"])  # type: ignore[arg-type]
-        return operator(key, pairs.other, towards, self.paper.lower, self.paper.upper)
-
-    def differed(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """The mate's elite, with the difference of two others in some genes: about one to all, log-uniformly."""
-        dim, dtype = pairs.own.shape[1], pairs.own.dtype
-        one, two = state.archive.solutions[solved_by(words[:2], state.archive)]
-        share, genes = draws.units(words[2:, :, None], dtype)
-        moved = draws.uniform(key, pairs.own.shape, dtype) < jnp.exp(-genes * np.log(dim))
-        return pairs.other + jnp.where(moved, self.numbers["difference"] * share * (one - two), 0.0)
-
-    def predicted(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """What the elites around the focal task lead to expect; the mate's, where one of them is missing."""
+    def predicted(self, state: State, focal: Array, otherwise: Array) -> Array:
+        """What the elites around the focal task lead to expect; something else, where one of them is missing."""
         if self.plane is None or self.near is None:
-            return pairs.other
+            return otherwise
         elites, fitness = state.archive.solutions, state.archive.fitness
-        around = self.near[pairs.focal, :PLANE].astype(jnp.int32)
+        around = self.near[focal, :PLANE].astype(jnp.int32)
         whole = jnp.all(fitness[around] > -jnp.inf, axis=1)[:, None]
         # GPUs round factors to ten bits unless they are told not to.
-        expected = jnp.einsum("rk,rkd->rd", self.plane[pairs.focal], elites[around], precision=lax.Precision.HIGHEST)
-        one, two = self.two_near(words, state, pairs)
-        spread = self.numbers["spread"] * draws.normal(key, (self.rows, 1), elites.dtype)
-        return jnp.where(whole, expected, pairs.other) + spread * (elites[one] - elites[two])
+        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
+        return jnp.where(whole, expected, otherwise)
 
-    def stepped(self, key: Array, words: Array, state: State, pairs: Pairs) -> Array:
-        """The focal elite plus noise."""
-        noise = draws.normal(key, pairs.own.shape, pairs.own.dtype) * (self.paper.upper - self.paper.lower)
-        return pairs.own + state.sizes[pairs.focal][:, None] * noise
-
-    def two_near(self, words: Array, state: State, pairs: Pairs) -> tuple[Array, Array]:
+    def two_near(self, words: Array, solved: Array, focal: Array, mate: Array) -> tuple[Array, Array]:
         """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
         if self.near is None:
-            return pairs.mate, pairs.mate
-        rank = uniform_integers(words[:2], jnp.uint32(min(NEAR, self.near.shape[1])))
-        one, two = self.near[pairs.focal, rank].astype(jnp.int32)
-        solved = state.archive.fitness > -jnp.inf
-        return jnp.where(solved[one], one, pairs.mate), jnp.where(solved[two], two, pairs.mate)
+            return mate, mate
+        rank = uniform_integers(words, jnp.uint32(min(NEAR, self.near.shape[1])))
+        one, two = self.near[focal, rank].astype(jnp.int32)
+        return jnp.where(solved[one], one, mate), jnp.where(solved[two], two, mate)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and learn which ways, rules, tasks and sizes brought something."""
         numbers, before = self.numbers, state.archive
         niches = evaluation.place(candidates.niches)
-        archive, success = archives.insert(before, candidates.solutions, niches, evaluation.fitness)
-        old = before.fitness.at[niches].get(mode="fill", fill_value=0.0)
-        above = evaluation.fitness - jnp.maximum(old, _worst(before.fitness))
-        gain = jnp.where(success, above, 0.0)
-        gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # nothing was solved, nothing to gain on
         origin = jnp.where(niches == NOWHERE, -1, candidates.origin[:, 0])
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
         ruled = (rule[:, None] == jnp.arange(len(RULES))) & (way > SHARED)[:, None]
         lineage = self.descended(state, candidates.origin[:, 1], made)
+        # What the archive was is read before it is written: otherwise the compiler keeps a copy.
+        lineage, solutions = lax.optimization_barrier((lineage, candidates.solutions))  # type: ignore[no-untyped-call]
+        archive, success = archives.insert(before, solutions, niches, evaluation.fitness)
+        old = before.fitness.at[niches].get(mode="fill", fill_value=0.0)
+        above = evaluation.fitness - jnp.maximum(old, state.worst)
+        gain = jnp.where(success, above, 0.0)
+        gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # nothing was solved, nothing to gain on
         vain = state.vain.at[niches].add(1.0, mode="drop")
         worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
         after = replace(
             state,
             archive=archive,
-            sizes=_where_any(self.resized, way == STEP, state.sizes, niches, success),
+            worst=_worst(archive.fitness),
+            sizes=self.resized(way == STEP, state.sizes, niches, success),
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
-            shared=_where_any(self.told, way == SHARED, state.shared, candidates.solutions, worth),
+            shared=self.told(state.shared, way == SHARED, candidates.solutions, worth),
             lineage=state.lineage.at[archives.inserted(before, archive, niches)].set(lineage, mode="drop"),
             ways=state.ways.learnt(made, lineage, gain, numbers["discount"]),
             rules=state.rules.learnt(ruled, ruled, gain, numbers["discount"]),
@@ -508,13 +511,15 @@ class AutoCore(Core):
     def resized(self, own: Array, sizes: Array, niches: Array, success: Array) -> Array:
         """The sizes of steps, after these rows of which some were steps."""
         factor = jnp.exp(jnp.where(success, self.numbers["longer"], -self.numbers["shorter"]))
-        sizes = sizes.at[jnp.where(own, niches, NOWHERE)].multiply(factor, mode="drop")
-        return jnp.clip(sizes, _LEAST_STEP, _MOST_STEP)
+        place = jnp.where(own, niches, NOWHERE)
+        sizes = sizes.at[place].multiply(factor, mode="drop")
+        within = jnp.clip(sizes.at[place].get(mode="fill", fill_value=1.0), _LEAST_STEP, _MOST_STEP)
+        return sizes.at[place].set(within, mode="drop")
 
-    def told(self, own: Array, shared: Shared, solutions: Array, worth: Array) -> Shared:
-        """The shared distribution, after these rows of which some are its own."""
-        lower, upper = self.paper.lower, self.paper.upper
-        return shared.told((solutions - lower) / (upper - lower), worth, own, self.rates)
+    def told(self, shared: Shared, own: Array, solutions: Array, worth: Array) -> Shared:
+        """The shared distribution, after these rows of which some are its own; most batches have none."""
+        inside = (solutions - self.lower) / self.width
+        return lax.cond(jnp.any(own), lambda: shared.told(inside, worth, own, self.rates), lambda: shared)
 
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
         """Insert them; no way made them, so none is rewarded."""
@@ -525,11 +530,6 @@ class AutoCore(Core):
         """How often each way was tried, in candidates, and how often it succeeded."""
         counts = {"tried": state.tried, "successes": state.successes}
         return {f"{name}_{way}": count[i] for name, count in counts.items() for i, way in enumerate(WAYS)}
-
-
-def _where_any(change: Callable[..., Any], rows: Array, value: Any, *arguments: Any) -> Any:
-    """The value, changed by the rows that concern it, if there are any; most batches have none."""
-    return lax.cond(jnp.any(rows), change, lambda rows, value, *_: value, rows, value, *arguments)
 
 
 def _drawn(draw: Array, chances: Array) -> Array:

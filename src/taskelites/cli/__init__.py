@@ -124,9 +124,9 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
     parser.add_argument(
         "--algorithm",
-        default="mt-map-elites",
+        default="auto",
         metavar="NAME",
-        help="see `taskelites list`, or module:name of your own (default: mt-map-elites)",
+        help="see `taskelites list`, or module:name of your own (default: auto)",
     )
     _add_problem(parser, "a setting of the algorithm or an option of the domain")
     parser.add_argument("--evaluations", type=number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")

@@ -135,7 +135,8 @@ def problem_of(options: argparse.Namespace) -> tuple[Any, Domain]:
     own = parameters(maker)
     given = dict(pair(text) for text in options.set)
     algorithm = make_algorithm(name, maker, inline | {key: value for key, value in given.items() if key in own})
-    return algorithm, make_domain(options, {key: value for key, value in given.items() if key not in own}, own)
+    others = {key: value for key, value in given.items() if key not in own}
+    return algorithm, make_domain(options, others, own, f"with --algorithm {name}, --set")
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The page on a benchmark: a table for each domain, what was published beside it, and how it was measured."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,6 +42,12 @@ PUBLISHED: dict[str, dict[str, tuple[float, float | None]]] = {
         "monet": (0.695, None),
         _TUNED: (0.956, None),
     },
+}
+
+# What must be said of a domain for these to be of the same.
+_AS_PUBLISHED: dict[str, dict[str, Any]] = {
+    "arm": {"form": "exponential", "target": (0.5, 0.5)},
+    "cartpole": {"starts": 10, "steps": 1000},
 }
 
 
@@ -167,13 +173,12 @@ def _alike(found: Comparison) -> str:
 
 
 def _published(found: Comparison) -> "pd.DataFrame | None":
-    """Published means beside ours; nothing for a domain that they do not have, or an arm that is another."""
+    """Published means beside ours; nothing for a domain that they do not have, or have with other options."""
     import pandas as pd
 
     name, options = found.settings.get("problem"), found.settings.get("options", {})
-    if name not in PUBLISHED or (name == "arm" and options.get("form") != "exponential"):
-        return None
-    if name == "arm" and list(options.get("target", ())) != [0.5, 0.5]:
+    wanted = _AS_PUBLISHED.get(str(name), {})
+    if name not in PUBLISHED or any(np.any(options.get(key) != np.array(value)) for key, value in wanted.items()):
         return None
     labels = {_TUNED: next(iter(label_algorithms([Monet(tuned=name)])))}
     every = found.replicates().groupby("algorithm")

@@ -33,7 +33,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     behaviour: Any = None,
     evaluations: int,
     call: str | None = None,
-    algorithm: Any = "mt-map-elites",
+    algorithm: Any = "auto",
     batch_size: int = 64,
     seed: int = 0,
     initial: Any = None,
@@ -71,6 +71,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         evaluations: the budget, initialisation included; exactly this many results are told.
         call: "each", "batch" or "jax".
         algorithm: a name (`taskelites list` shows them) or settings, such as `te.MultiTaskMapElites(tournament=50)`.
+            "auto" has nothing to set; "mt-map-elites" is the paper's.
         batch_size: candidates a step.
         seed: the same seed gives the same result.
         initial: solutions `(m, dim)` to evaluate first, on random tasks; or a pair of them and the tasks' numbers.

@@ -86,7 +86,7 @@ class Optimizer:
         bounds: Any,
         dim: int | None = None,
         behaviour: Any = None,
-        algorithm: Any = "mt-map-elites",
+        algorithm: Any = "auto",
         batch_size: int = 64,
         seed: int = 0,
         initial: Any = None,

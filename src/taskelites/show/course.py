@@ -10,7 +10,7 @@ from taskelites.errors import one_of
 from taskelites.result import Result
 from taskelites.show.canvas import axes_or_new, given_pair
 from taskelites.show.contest import COLOURS, colour_of, draw_medians, shown, tidy_log
-from taskelites.show.history import bandit_sizes, bandit_table
+from taskelites.show.history import bandit_arms, bandit_table, bandit_title
 
 if TYPE_CHECKING:
     from taskelites.experiments import Comparison
@@ -101,14 +101,14 @@ def curves(
 
 
 def bandit(result: Result, ax: Any = None) -> np.ndarray:
-    """Draw which tournament sizes the bandit of `mt-map-elites` chose while the run went on, and their success rates.
+    """Draw what was chosen while a run went on: ways of `auto`, tournament sizes of `mt-map-elites`; and its success.
 
-    The upper panel has the share of each size among the candidates, stacked; the lower one how often a candidate of
-    that size became an elite. Both are means over a twentieth of the run around each point (of short runs: twelve
+    The upper panel has the share of each among the candidates, stacked; the lower one how often a candidate of it
+    became an elite. Both are means over a twentieth of the run around each point (of short runs: twelve
     logged points). `show.history.bandit_table` gives the numbers.
 
     Args:
-        result: of a run of `mt-map-elites` with several tournament sizes.
+        result: of a run of `auto`, or of `mt-map-elites` with several tournament sizes.
         ax: a pair of matplotlib axes, such as `plt.subplots(2, 1)[1]`; new ones by default.
 
     Returns:
@@ -121,34 +121,33 @@ def bandit(result: Result, ax: Any = None) -> np.ndarray:
         >>> import matplotlib
         >>> matplotlib.use("agg")
         >>> import taskelites as te
-        >>> result = te.solve(te.domain("arm", tasks=300), evaluations=10_000)
+        >>> result = te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm="mt-map-elites")
         >>> upper, lower = te.show.bandit(result)
         >>> [text.get_text() for text in upper.get_legend().get_texts()]
         ['500', '100', '50', '10', '1']
     """
     _check_bandit(result)
     window = max(_WINDOW, min(_LEAST_POINTS / len(result.history["evaluations"]), 1.0))
-    evaluations, sizes, shares, rates = bandit_table(result.history, window=window)
-    # Only what comes before the first tournament holds nothing.
+    evaluations, arms, shares, rates = bandit_table(result.history, window=window)
+    # Only what comes before the first choice holds nothing.
     used = np.isfinite(shares[:, 0])
     if not used.any():
-        raise ValueError("result must have tournaments, and this run ended before its first one: give it more")
+        raise ValueError("result must have choices, and this run ended before its first one: give it more")
     upper, lower = pair = _new_pair() if ax is None else given_pair(ax)
     first = int(np.flatnonzero(used)[0])
     # From where the interval of the first row begins, so that a single row is seen, too.
     begin = evaluations[first - 1] if first else 0
     points = np.concatenate([[begin], evaluations[first:]])
     stacked = np.concatenate([shares[first : first + 1], shares[first:]])
-    colours = [colour_of(i)[0] for i in range(len(sizes))]
-    upper.stackplot(points, stacked.T, colors=colours, labels=sizes.astype(str), linewidth=0)
+    colours = [colour_of(i)[0] for i in range(len(arms))]
+    upper.stackplot(points, stacked.T, colors=colours, labels=arms, linewidth=0)
     upper.set(xlim=(points[0], points[-1]), ylim=(0, 1), ylabel="share of candidates")
-    _draw_rates(lower, evaluations, sizes, rates)
+    _draw_rates(lower, evaluations, arms, rates)
     lower.set(xlim=(points[0], points[-1]), xlabel="evaluations", ylabel="success rate")
     # As they are stacked, the largest on top.
     handles, names = upper.get_legend_handles_labels()
-    upper.legend(
-        handles[::-1], names[::-1], title="tournament\nsize", loc="upper left", bbox_to_anchor=(1, 1), fontsize="small"
-    )
+    title = bandit_title(arms).replace(" ", "\n")
+    upper.legend(handles[::-1], names[::-1], title=title, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     return pair
 
 
@@ -160,16 +159,18 @@ def _new_pair() -> np.ndarray:
     return pair
 
 
-def _draw_rates(ax: Any, evaluations: np.ndarray, sizes: np.ndarray, rates: np.ndarray) -> None:
+def _draw_rates(ax: Any, evaluations: np.ndarray, arms: np.ndarray, rates: np.ndarray) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    for i, size in enumerate(sizes):
+    for i, arm in enumerate(arms):
         colour, line = colour_of(i)
         alone = np.isfinite(rates[:, i]).sum() == 1  # a line of one point would not be seen
-        ax.plot(evaluations, rates[:, i], color=colour, linestyle=line, marker="o" if alone else "", label=str(size))
+        ax.plot(evaluations, rates[:, i], color=colour, linestyle=line, marker="o" if alone else "", label=str(arm))
     positive = rates[rates > 0]
     if len(positive) and positive.max() > _MANY_TIMES * positive.min():
-        ax.set_yscale("log")
+        # Where nothing succeeded there is a gap; less than a thousandth of the best is as good as nothing.
+        ax.set_yscale("log", nonpositive="mask")
+        ax.set_ylim(bottom=max(positive.min(), positive.max() / 1000) / 1.5)
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
         ax.yaxis.set_minor_formatter(NullFormatter())
@@ -180,11 +181,11 @@ def _draw_rates(ax: Any, evaluations: np.ndarray, sizes: np.ndarray, rates: np.n
 
 def _check_bandit(result: Any) -> None:
     _check_history("result", result)
-    sizes = bandit_sizes(result.history)
-    if len(sizes) < 2:
+    arms = bandit_arms(result.history)
+    if len(arms) < 2:
         algorithm = result.settings.get("algorithm", {}).get("name", "its algorithm")
-        why = f"{algorithm} had one tournament size, {sizes[0]}" if sizes else f"{algorithm} has no tournaments"
-        raise ValueError(f"result must be of mt-map-elites with several tournament sizes to choose among, but {why}")
+        why = f"{algorithm} had one, {arms[0]}" if arms else f"{algorithm} has none"
+        raise ValueError(f"result must be of auto, or of mt-map-elites with several tournament sizes, but {why}")
 
 
 def _check_history(name: str, result: Any) -> None:

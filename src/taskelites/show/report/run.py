@@ -13,7 +13,7 @@ from taskelites.analysis.rows import tasks_of
 from taskelites.problem import CALLS, is_domain
 from taskelites.result import Result, counted
 from taskelites.search.record import about_settings
-from taskelites.show.history import bandit_sizes, bandit_table
+from taskelites.show.history import bandit_arms, bandit_table, bandit_title
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures
 from taskelites.show.report.tasks import (
@@ -193,11 +193,12 @@ def put_curves(result: Result, blob: Blob) -> dict[str, Any] | None:
 
 
 def _put_bandit(result: Result, blob: Blob) -> dict[str, Any] | None:
-    if len(bandit_sizes(result.history)) < 2 or not len(result.history["evaluations"]):  # one size is no choice
+    if len(bandit_arms(result.history)) < 2 or not len(result.history["evaluations"]):  # one is no choice
         return None
-    evaluations, sizes, shares, rates = bandit_table(result.history, window=_BANDIT_WINDOW)
+    evaluations, arms, shares, rates = bandit_table(result.history, window=_BANDIT_WINDOW)
     return {
-        "sizes": [str(size) for size in sizes],
+        "title": bandit_title(arms).capitalize(),
+        "names": [f"size {arm}" if arm.isdigit() else str(arm) for arm in arms],
         "evaluations": blob.add(evaluations, "f8"),
         "shares": blob.add(shares.T, "f8"),
         "rates": blob.add(rates.T, "f8"),

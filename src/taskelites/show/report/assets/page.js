@@ -207,20 +207,20 @@ function progressSection() {
 
 function banditSection() {
   if (!about.bandit) return null;
-  const { sizes, evaluations, shares, rates } = about.bandit;
+  const { title, names, evaluations, shares, rates } = about.bandit;
   const x = numbers(evaluations);
   const rows = (reference) => {
     const all = numbers(reference);
-    return sizes.map((_, i) => all.subarray(i * x.length, (i + 1) * x.length));
+    return names.map((_, i) => all.subarray(i * x.length, (i + 1) * x.length));
   };
   const [shareRows, rateRows] = [rows(shares), rows(rates)];
-  return section("Tournament sizes", "What the bandit chose, and how often a candidate of each size became an elite.",
+  return section(title, "What was chosen, and how often a candidate of it became an elite.",
     el("div", { class: "pair" },
       shareChart("Share of the candidates", () => ({
-        x, shares: shareRows, names: sizes.map((size) => `size ${size}`), colours: COLOURS, labels: ["evaluations", "share"],
+        x, shares: shareRows, names, colours: COLOURS, labels: ["evaluations", "share"],
       })),
       lineChart("Success rate", () => ({
-        series: sizes.map((size, i) => ({ name: `size ${size}`, x, y: rateRows[i], colour: COLOURS[i % COLOURS.length], dash: ["-", "--", ":"][Math.floor(i / COLOURS.length) % 3] })),
+        series: names.map((name, i) => ({ name, x, y: rateRows[i], colour: COLOURS[i % COLOURS.length], dash: ["-", "--", ":"][Math.floor(i / COLOURS.length) % 3] })),
         labels: ["evaluations", "success rate"], height: 240,
       }))));
 }
