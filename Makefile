@@ -9,7 +9,7 @@ run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
 test: $(READY)  ## the tests, the doctests, the README's and the docs' code
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not slow and not browser'
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m 'not slow and not browser'
 	$(MAKE) test-browser
 
 test-browser: $(READY)  ## the report in Chromium; without one, a line says so

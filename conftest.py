@@ -1,11 +1,11 @@
 """Doctests are looked for in every module, and a module of a simulator that is not installed can't be imported."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-import jax
 import pytest
 
 import taskelites as te
@@ -14,11 +14,12 @@ import taskelites as te
 collect_ignore = [] if find_spec("pybullet") else ["src/taskelites/domains/hexapod/pybullet_engine.py"]
 
 # Most of the time of the tests is compilation, and most of it of what was compiled before. Each process of the tests
-# keeps its own programs, for as long as it lives: files of another could be read half written.
+# keeps its own programs, for itself and for what it starts, as long as it lives: files of another could be read half
+# written.
 _COMPILED = tempfile.TemporaryDirectory(prefix="taskelites-compiled-")
-jax.config.update("jax_compilation_cache_dir", _COMPILED.name)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 @pytest.fixture(autouse=True)

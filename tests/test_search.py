@@ -12,7 +12,8 @@ from conftest import sphere, sphere_each
 
 import taskelites as te
 from taskelites.runs import Interruption, Keeper
-from taskelites.search.compiled import Compiled
+from taskelites.search import programs
+from taskelites.search.compiled import Compiled, _advance
 from taskelites.search.record import Recorder
 from taskelites.search.statement import make_job
 
@@ -43,6 +44,30 @@ def assert_same(a, b):
     assert np.array_equal(a.last_improved, b.last_improved)
     for name in set(a.history) - {"seconds"}:
         assert np.array_equal(a.history[name], b.history[name], equal_nan=True), name
+
+
+# Programs that stay loaded.
+
+
+def test_programs_are_let_go_before_they_are_too_many(tmp_path, monkeypatch):
+    first = run("jax")
+    programs.make_room()
+    assert _advance._cache_size()
+    (tmp_path / "allowed").write_text("20\n")
+    monkeypatch.setattr(programs, "_ALLOWED", tmp_path / "allowed")
+    programs.make_room()
+    assert not _advance._cache_size()
+    assert_same(first, run("jax"))
+    assert _advance._cache_size() == 1
+    run("batch")  # which makes room, too
+    assert not _advance._cache_size()
+
+
+def test_without_a_limit_to_read_programs_stay(tmp_path, monkeypatch):
+    run("jax")
+    monkeypatch.setattr(programs, "_ALLOWED", tmp_path / "missing")
+    programs.make_room()
+    assert _advance._cache_size()
 
 
 # What is repeatable, line by line.

@@ -15,6 +15,7 @@ from taskelites.algorithms import Candidates, Core
 from taskelites.evaluation import TracedFitness
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, Interruption, Keeper, Snapshot
+from taskelites.search.programs import make_room
 from taskelites.search.record import (
     Measures,
     Recorder,
@@ -131,6 +132,7 @@ class Compiled:
     @staticmethod
     def prepare(job: Job) -> tuple[Core, TracedFitness]:
         """The algorithm on the problem, and the fitness, checked."""
+        make_room()
         core = job.settings.bind(job.problem, job.batch_size)
         used = core.behaviour_dim
         evaluate = TracedFitness.made_of(job.fitness, job.problem.returned_behaviour(used), keeps=used > 0)

@@ -21,6 +21,7 @@ from taskelites.evaluation.dispatch import undescribed
 from taskelites.problem import Problem
 from taskelites.result import Result
 from taskelites.runs import Checkpoint, Snapshot
+from taskelites.search.programs import make_room
 from taskelites.search.record import Measures, about_run, findings, make_result, measure_inside
 from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.statement import Initial, Job, as_initial, as_seed, warn_of_tasks
@@ -109,6 +110,7 @@ class Optimizer:
         self._seed = as_seed(seed)
         self._evaluations = 0
         self._asked: Candidates | None = None
+        make_room()
         with host_precision():
             self._core = settings.bind(problem, whole_number("batch_size", batch_size, least=1, most=2**24))
             problem.returned_behaviour(self._core.behaviour_dim)  # which must fit
