@@ -42,6 +42,7 @@ from taskelites.algorithms.cma_es import Rates, rates
 from taskelites.algorithms.interface import (
     NOWHERE,
     Candidates,
+    Columns,
     Core,
     Evaluation,
     Info,
@@ -260,7 +261,7 @@ class State:
         key: of the run; each step derives its own from it.
         step: how many steps were asked.
         archive: the elites.
-        worst: `()`, the fitness of the worst of them, found once a step for `ask` and `tell`; infinity without any.
+        worst: `()`, the fitness of the worst of them, kept since finding it looks at all tasks; infinity without any.
         sizes: `(n,)`, of the step of each task, in widths of the box.
         vain: `(n,)`, how often each task was tried since its last success.
         shared: the distribution for all tasks.
@@ -378,50 +379,72 @@ class AutoCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def moved(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
-        """Solutions made in any way but the paper's, the tasks they are for, and their parents.
-
-        Each is a start, plus a share of the difference of two elites, plus noise: a way says which.
-        """
-        numbers, shared, elites = self.numbers, state.shared, state.archive.solutions
-        dim, dtype = elites.shape[1], elites.dtype
+        """Solutions made in any way but the paper's, the tasks they are for, and their parents."""
         # All that is random, at once: a generator for each part would take longer, to compile and to run.
-        words = draws.words(key, (PAIRS + 5 + 2 * dim, self.rows))
+        words = draws.words(key, (PAIRS + 5 + 2 * len(self.lower), self.rows))
         of_pairs, of_two, of_row, of_genes = jnp.split(words, (PAIRS + 1, PAIRS + 3, PAIRS + 5))
         focal, mate = self.pairs(of_pairs, state, rule)
-        solved = state.archive.fitness > -jnp.inf
-        own = jnp.where(solved[focal], focal, mate)  # an unsolved task takes its mate's elite for its own
-        near, other = self.two_near(of_two, solved, focal, mate)
+        near, other = self.two_near(of_two, state.archive, focal, mate)
+        # The rest of what is random is not needed for a prediction: a branch leaves it out.
+        made = lax.cond(
+            way == LINEAR,
+            lambda: self.predicted(of_row, state.archive, focal, mate, near, other),
+            lambda: self.varied((of_two, of_row, of_genes), state, way, focal, mate, near),
+        )
+        niches = jnp.where(way == SHARED, uniform_integers(of_pairs[0], jnp.uint32(self.tasks)), focal)
+        parents = jnp.where((way == SHARED) | (way == LINEAR), NOWHERE, jnp.where(way == STEP, focal, mate))
+        return jnp.clip(made, self.lower, self.upper), niches, parents
+
+    def varied(
+        self, words: tuple[Array, Array, Array], state: State, way: Array, focal: Array, mate: Array, near: Array
+    ) -> Array:
+        """Each is a start, plus a share of the difference of two elites, plus noise: a way says which."""
+        numbers, shared, elites = self.numbers, state.shared, state.archive.solutions
+        dim, dtype = elites.shape[1], elites.dtype
+        of_two, of_row, of_genes = words
+        solved = state.archive.fitness[focal] > -jnp.inf
+        own = jnp.where(solved, focal, mate)  # an unsolved task takes its mate's elite for its own
         anyone, another = solved_by(of_two, state.archive)
         share, genes = draws.units(of_row[:, :, None], dtype)
         length = draws.normals(of_row[0, :, None], dtype)
         noise, chance = of_genes.reshape(2, self.rows, dim)
         noise, chance = draws.normals(noise, dtype), draws.units(chance, dtype)
 
-        def pick(*, shared: Any, cross: Any, copy: Any, differ: Any, linear: Any, step: Any) -> Array:
-            of_way = jnp.broadcast_arrays(shared, cross, copy, differ, linear, step)
-            return lax.select_n(jnp.maximum(way - SHARED, 0), *of_way)
+        def pick(*, shared: Any, cross: Any, copy: Any, differ: Any, step: Any) -> Array:
+            of_way = jnp.broadcast_arrays(shared, cross, copy, differ, step)
+            return lax.select_n(jnp.where(way == STEP, 4, jnp.clip(way - SHARED, 0, 3)), *of_way)
 
-        start = elites[pick(shared=own, cross=own, copy=mate, differ=mate, linear=mate, step=own)]
-        start = lax.cond(way == LINEAR, self.predicted, lambda *given: given[-1], state, focal, start)
+        start = elites[pick(shared=own, cross=own, copy=mate, differ=mate, step=own)]
         start = jnp.where(way == SHARED, self.lower + shared.mean * self.width, start)
-        towards = jnp.where(solved[focal], focal, near)
-        one = pick(shared=own, cross=mate, copy=towards, differ=anyone, linear=near, step=own)
-        two = pick(shared=own, cross=own, copy=mate, differ=another, linear=other, step=own)
+        one = pick(shared=own, cross=mate, copy=jnp.where(solved, focal, near), differ=anyone, step=own)
+        two = pick(shared=own, cross=own, copy=mate, differ=another, step=own)
         differs = chance < jnp.exp(-genes * np.log(dim))  # in about one gene to all, log-uniformly
         along = pick(
             shared=0.0,
             cross=(chance < 0.5) + numbers["blur"] * noise,
             copy=numbers["line"] * length,
             differ=jnp.where(differs, numbers["difference"] * share, 0.0),
-            linear=numbers["spread"] * length,
             step=0.0,
         )
         sizes = state.sizes[focal][:, None]
-        sigma = pick(shared=shared.spread, cross=0.0, copy=numbers["noise"], differ=0.0, linear=0.0, step=sizes)
-        made = start + along * (elites[one] - elites[two]) + sigma * noise * self.width
-        niches = jnp.where(way == SHARED, uniform_integers(of_pairs[0], jnp.uint32(self.tasks)), focal)
-        parents = pick(shared=NOWHERE, cross=mate, copy=mate, differ=mate, linear=NOWHERE, step=focal)
-        return jnp.clip(made, self.lower, self.upper), niches, parents
+        sigma = pick(shared=shared.spread, cross=0.0, copy=numbers["noise"], differ=0.0, step=sizes)
+        return start + along * (elites[one] - elites[two]) + sigma * noise * self.width
+
+    def predicted(self, words: Array, archive: Archive, focal: Array, mate: Array, near: Array, other: Array) -> Array:
+        """What the elites around the focal task lead to expect, spread by the difference of two near ones.
+
+        Where one of them is missing, the mate's elite is what is expected.
+        """
+        if self.plane is None or self.near is None:
+            return archive.solutions[mate]
+        around = self.near[focal, :PLANE].astype(jnp.int32)
+        whole = jnp.all(archive.fitness[around] > -jnp.inf, axis=1)[:, None]
+        elites = archive.solutions
+        # GPUs round factors to ten bits unless they are told not to.
+        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
+        length = draws.normals(words[0, :, None], elites.dtype)
+        along = self.numbers["spread"] * length
+        return jnp.where(whole, expected, elites[mate]) + along * (elites[near] - elites[other])
 
     def pairs(self, words: Array, state: State, rule: Array) -> tuple[Array, Array]:
         """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
@@ -448,24 +471,14 @@ class AutoCore(Core):
         rank = jnp.exp(draw * self.log_mates).astype(jnp.int32) - 1
         return self.near[focal, rank].astype(jnp.int32)
 
-    def predicted(self, state: State, focal: Array, otherwise: Array) -> Array:
-        """What the elites around the focal task lead to expect; something else, where one of them is missing."""
-        if self.plane is None or self.near is None:
-            return otherwise
-        elites, fitness = state.archive.solutions, state.archive.fitness
-        around = self.near[focal, :PLANE].astype(jnp.int32)
-        whole = jnp.all(fitness[around] > -jnp.inf, axis=1)[:, None]
-        # GPUs round factors to ten bits unless they are told not to.
-        expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
-        return jnp.where(whole, expected, otherwise)
-
-    def two_near(self, words: Array, solved: Array, focal: Array, mate: Array) -> tuple[Array, Array]:
+    def two_near(self, words: Array, archive: Archive, focal: Array, mate: Array) -> tuple[Array, Array]:
         """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
         if self.near is None:
             return mate, mate
         rank = uniform_integers(words, jnp.uint32(min(NEAR, self.near.shape[1])))
-        one, two = self.near[focal, rank].astype(jnp.int32)
-        return jnp.where(solved[one], one, mate), jnp.where(solved[two], two, mate)
+        near = self.near[focal, rank].astype(jnp.int32)
+        one, two = jnp.where(archive.fitness[near] > -jnp.inf, near, mate)
+        return one, two
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and learn which ways, rules, tasks and sizes brought something."""
@@ -488,7 +501,7 @@ class AutoCore(Core):
         after = replace(
             state,
             archive=archive,
-            worst=_worst(archive.fitness),
+            worst=_worst_after(state.worst, archive.fitness, success & (old <= state.worst)),
             sizes=self.resized(way == STEP, state.sizes, niches, success),
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
             shared=self.told(state.shared, way == SHARED, candidates.solutions, worth),
@@ -529,7 +542,7 @@ class AutoCore(Core):
     def diagnostics(self, state: State) -> dict[str, Any]:
         """How often each way was tried, in candidates, and how often it succeeded."""
         counts = {"tried": state.tried, "successes": state.successes}
-        return {f"{name}_{way}": count[i] for name, count in counts.items() for i, way in enumerate(WAYS)}
+        return {name: Columns(values=values, names=WAYS) for name, values in counts.items()}
 
 
 def _drawn(draw: Array, chances: Array) -> Array:
@@ -538,6 +551,6 @@ def _drawn(draw: Array, chances: Array) -> Array:
     return jnp.sum(until[:-1] <= draw * until[-1], dtype=jnp.int32)
 
 
-def _worst(fitness: Array) -> Array:
-    """The worst elite there is; infinity where there is none."""
-    return jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf))
+def _worst_after(worst: Array, fitness: Array, replaced: Array) -> Array:
+    """The worst elite there is, infinity without any: looked for only if rows replaced it, or came where none was."""
+    return lax.cond(jnp.any(replaced), lambda: jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf)), lambda: worst)

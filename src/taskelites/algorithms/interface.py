@@ -17,7 +17,7 @@ from taskelites import draws
 from taskelites.archive import Archive
 from taskelites.errors import whole_number
 from taskelites.problem import Problem
-from taskelites.pytree import record
+from taskelites.pytree import record, static
 from taskelites.selection import uniform_integers
 from taskelites.tasks import Tasks
 
@@ -94,6 +94,19 @@ class Info:
     """Diagnostics of one `tell`: which rows became elites at their turn, `(rows,)`."""
 
     success: Array
+
+
+@record
+class Columns:
+    """Numbers of the history that belong together, a column each: `tried_copy` for "tried" and the name "copy".
+
+    Attributes:
+        values: `(columns,)`; one array, since each that is fetched from the device takes time.
+        names: of the columns.
+    """
+
+    values: Array
+    names: tuple[str, ...] = static()
 
 
 class Elites(NamedTuple):
@@ -185,7 +198,7 @@ class Core:
         return None
 
     def diagnostics(self, state: Any) -> dict[str, Any]:
-        """Numbers worth a column in the history: an array `()`, or a pair of numbers and values for a column each."""
+        """Numbers worth a column in the history: each an array `()`, `Columns`, or a pair of numbers and values."""
         return {}
 
 

@@ -15,7 +15,7 @@ from jax import Array
 
 from taskelites import metrics
 from taskelites.algorithms import Candidates, Core, Elites
-from taskelites.algorithms.interface import NOWHERE, Kept
+from taskelites.algorithms.interface import NOWHERE, Columns, Kept
 from taskelites.problem import Problem
 from taskelites.repertoire import Repertoire
 from taskelites.result import Result
@@ -161,8 +161,9 @@ class Recorder:
             row["mean_all"] = metrics.mean_all(now.fitness, self.job.worst)
         row |= {"failed": int(now.failed), "infeasible": int(now.infeasible)}
         for name, value in now.diagnostics.items():
-            if isinstance(value, tuple):  # a column for each of some numbers, such as tried_10
-                row |= {f"{name}_{number}": each for number, each in zip(*map(np.ndarray.tolist, value), strict=True)}
+            if isinstance(value, tuple | Columns):  # a column for each of some, such as tried_10 or tried_copy
+                which, values = (value.names, value.values) if isinstance(value, Columns) else value
+                row |= {f"{name}_{each}": number for each, number in zip(which, values.tolist(), strict=True)}
             else:
                 row[name] = value.item()
         self.rows.append(row)
