@@ -3,10 +3,11 @@
     python benchmarks/hexapod.py                                  all that this machine can do
     python benchmarks/hexapod.py --part mjx --sizes 4096 16384    on an accelerator
     python benchmarks/hexapod.py --part elites --run FOLDER       what the elites of a run do, and in other simulators
+    python benchmarks/hexapod.py --part limit --run FOLDER        how much further single bodies get
 
 Parts: `speed` (MuJoCo against PyBullet, in turns), `fidelity` (ranks of MuJoCo, and of PyBullet with a finer step,
 against PyBullet), `chaos` (MuJoCo against itself with lengths that differ in the last digits), `overhead` (the search
-without its simulations), `mjx` (MJX against MuJoCo: ranks, and walks a second), `elites`.
+without its simulations), `mjx` (MJX against MuJoCo: ranks, and walks a second), `elites`, `limit`.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from taskelites.domains.hexapod.body import GRAVITY, LOWER, NOMINAL, UPPER, as_d
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, STEPS
 from taskelites.domains.hexapod.mujoco_engine import MujocoEngine
+from taskelites.experiments.pycma import import_cma
 
 ROUNDS = 5
 
@@ -129,13 +131,39 @@ def part_chaos(quick: bool) -> None:
         )
 
 
+def engine_of(result: te.Result) -> MujocoEngine:
+    options = result.settings["options"]
+    damage = as_damage({int(leg): kind for leg, kind in options["damage"].items()})
+    return MujocoEngine(Rules(yaw=options["yaw"]), damage)
+
+
+def part_limit(quick: bool, run: str) -> None:
+    """What CMA-ES makes of single elites of a run, with many evaluations for each body alone."""
+    cma = import_cma()
+    result = te.load(run)
+    engine = engine_of(result)
+    bodies, evaluations = (2, 56) if quick else (8, 20_000)
+    before, after = [], []
+    for body in range(bodies):  # bodies are random, so the first of them are
+        options = {"bounds": [0, 1], "popsize": 28, "seed": body + 1, "verbose": -9}
+        strategy = cma.CMAEvolutionStrategy(result.solutions[body], 0.1, options)
+        best = float(result.fitness[body])
+        while strategy.countevals < evaluations:
+            gaits = strategy.ask()
+            distances = engine.distances(np.array(gaits), np.repeat(result.tasks.descriptors[[body]], 28, axis=0))
+            strategy.tell(gaits, np.where(np.isfinite(distances), -distances, np.inf).tolist())
+            best = max(best, float(np.nanmax(distances)))
+        before.append(float(result.fitness[body]))
+        after.append(best)
+        print(f"limit: body {body}: {before[-1]:.3f} m, with {evaluations:,} evaluations more {best:.3f} m", flush=True)
+    print(f"limit: all {len(result.fitness)} bodies {result.fitness.mean():.3f} m; these {bodies}:", end="")
+    print(f" {np.mean(before):.3f} m, then {np.mean(after):.3f} m ({min(after):.3f} to {max(after):.3f})")
+
+
 def part_elites(quick: bool, run: str) -> None:
     """Whether the elites of a run do what legs can do."""
     result = te.load(run)
-    options = result.settings["options"]
-    engine = MujocoEngine(
-        Rules(yaw=options["yaw"]), as_damage({int(leg): kind for leg, kind in options["damage"].items()})
-    )
+    engine = engine_of(result)
     solutions, fitness, lengths = (
         part[result.solved] for part in (result.solutions, result.fitness, result.tasks.descriptors)
     )
@@ -240,21 +268,22 @@ PARTS = {
     "chaos": part_chaos,
     "overhead": part_overhead,
 }
+OF_A_RUN = {"elites": part_elites, "limit": part_limit}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", nargs="+", choices=[*PARTS, "mjx", "elites"], default=[*PARTS, "mjx"])
-    parser.add_argument("--run", help="of part elites: a run on the hexapod")
+    parser.add_argument("--part", nargs="+", choices=[*PARTS, "mjx", *OF_A_RUN], default=[*PARTS, "mjx"])
+    parser.add_argument("--run", help="of parts elites and limit: a run on the hexapod")
     parser.add_argument("--sizes", nargs="+", type=int, default=[64], help="of part mjx: walks at once")
     parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # whether it runs at all
     chosen = parser.parse_args()
-    if "elites" in chosen.part and not chosen.run:
-        parser.error("--part elites needs --run FOLDER, a run on the hexapod")
+    if not chosen.run and any(name in OF_A_RUN for name in chosen.part):
+        parser.error("--part elites and --part limit need --run FOLDER, a run on the hexapod")
     warnings.simplefilter("ignore", te.TaskWarning)
     for name in chosen.part:
         if name == "mjx":
             part_mjx(chosen.quick, chosen.sizes)
-        elif name == "elites":
-            part_elites(chosen.quick, chosen.run)
+        elif name in OF_A_RUN:
+            OF_A_RUN[name](chosen.quick, chosen.run)
         else:
             PARTS[name](chosen.quick)

@@ -77,7 +77,7 @@ def best_of_many(task, dim, target, rng):
 
 
 @pytest.mark.parametrize("target", [(1.0, 1.0), (0.5, 0.5), (0.1, 0.0), (-0.3, -0.6)])
-@pytest.mark.parametrize("dim", [3, 10])
+@pytest.mark.parametrize("dim", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_the_optimum_is_neither_beaten_nor_out_of_reach(target, dim):
     rng = np.random.default_rng(0)
     tasks = np.concatenate([rng.random((10, 2)), [[1.0, 1.0], [0.0, 0.7], [1.0, 0.1], [0.05, 1.0]]])

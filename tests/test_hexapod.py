@@ -482,16 +482,17 @@ def test_other_engines_are_not_imported_in_vain(monkeypatch):
 
 def test_the_command_runs_it(elsewhere, capsys):
     arguments = ["run", "hexapod", "--tasks", "20", "--evaluations", "64", "--out", "run"]
+    arguments += ["--algorithm", "mt-map-elites"]
     more = ["--set", "yaw=true", "--set", "threads=1", "--set", "damage={2: 'dead'}"]
     with warnings.catch_warnings(action="ignore"):
         assert main([*arguments, *more]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "hexapod: 20 tasks, 64 evaluations, auto, seed 0"
+    assert lines[0] == "hexapod: 20 tasks, 64 evaluations, mt-map-elites, seed 0"
     settings = json.loads((elsewhere / "run" / "settings.json").read_text())
     options = settings["options"]
     assert (options["engine"], options["yaw"]) == ("mujoco", True)
     domain = te.domain("hexapod", tasks=20, yaw=True, damage={2: "dead"})
-    straight = te.solve(domain, evaluations=64, algorithm="auto")
+    straight = te.solve(domain, evaluations=64)
     assert np.array_equal(te.load("run").solutions, straight.solutions, equal_nan=True)
 
 

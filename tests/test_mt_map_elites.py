@@ -24,7 +24,7 @@ def fitness(solutions, tasks):
     return np.select([odd == 0, odd == 1, odd == 2], [np.nan, np.inf, -np.inf], values)
 
 
-@pytest.mark.parametrize(("sigma1", "sigma2"), [(0.0, 0.0), (0.05, 0.2)])
+@pytest.mark.parametrize(("sigma1", "sigma2"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.05, 0.2)])
 def test_the_archive_equals_that_of_the_paper_s_loop(sigma1, sigma2):
     """300 batches. With noise, the child itself may differ in its last bit (the compiler fuses multiply and add), so it
     is compared to 1e-14 and then taken over; every decision must be equal."""

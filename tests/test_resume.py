@@ -73,8 +73,8 @@ def interrupted(out, at, **options):
 
 # All pairs with `make test-slow`: those with `slow` compile much and differ little from the others.
 PAIRS = [(algorithm, call) for algorithm in ALGORITHMS for call in FUNCTIONS]
-QUICK = {*((algorithm, "batch") for algorithm in ALGORITHMS), ("mt-map-elites", "each"), ("mt-map-elites", "jax")}
-QUICK |= {("cma-es", "jax"), ("map-elites-all", "each")}
+QUICK = {*((algorithm, "batch") for algorithm in ALGORITHMS), ("mt-map-elites", "jax")}
+QUICK -= {("map-elites-random", "batch")}
 
 
 @pytest.mark.parametrize(
