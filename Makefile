@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
+# A test that hangs, or takes its process along, ends the tests; otherwise they might stand still for ever.
+GUARDED := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 .PHONY: run test test-browser test-slow lint format benchmark clean
 
@@ -9,7 +11,7 @@ run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
 test: $(READY)  ## the tests, the doctests, the README's and the docs' code
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m 'not slow and not browser'
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(GUARDED) -m 'not slow and not browser'
 	$(MAKE) test-browser
 
 test-browser: $(READY)  ## the report in Chromium; without one, a line says so

@@ -10,10 +10,13 @@ import argparse
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 
 import taskelites as te
 from taskelites.algorithms.auto import NUMBERS, RULES, WAYS
+from taskelites.search.compiled import Compiled
+from taskelites.search.statement import make_job
 
 SEED = 1000
 
@@ -78,20 +81,38 @@ def _against(found, measure):
 
 
 def speed(options):
-    """Whole runs in turn, after one of each that compiles."""
+    """Whole runs in turn, after one of each that compiles; then the compiled steps alone, which are less noisy."""
     for domain in domains():
-        ratios = []
+        runs = {"mt-map-elites": [], "auto": []}
         for turn in range(options.replicates + 1):
-            seconds = {}
-            for algorithm in ("mt-map-elites", "auto"):
+            for algorithm, seconds in runs.items():
                 begin = time.perf_counter()
                 te.solve(domain, evaluations=options.evaluations, algorithm=algorithm, seed=SEED + turn, progress=False)
-                seconds[algorithm] = time.perf_counter() - begin
-            if turn:
-                ratios.append(seconds["auto"] / seconds["mt-map-elites"])
-        print(
-            f"{domain.name:8} auto takes {np.median(ratios):.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f})"
-        )
+                seconds.append(time.perf_counter() - begin)
+        _tell(domain, "a run of auto", {algorithm: seconds[1:] for algorithm, seconds in runs.items()})
+        searches = {algorithm: _advanced(domain, algorithm) for algorithm in runs}
+        steps = {algorithm: [] for algorithm in runs}
+        for _ in range(5 * options.replicates):
+            for algorithm, seconds in steps.items():
+                begin = time.perf_counter()
+                jax.block_until_ready(searches[algorithm]())
+                seconds.append(time.perf_counter() - begin)
+        _tell(domain, "a step of auto", steps)
+
+
+def _advanced(domain, algorithm, steps=4000):
+    """What takes so many steps from where as many were taken."""
+    job = make_job(domain, None, None, None, None, algorithm, 64, 1_000_000, None, None)
+    search = Compiled(job, [SEED])
+    search.states, _ = search._advanced(steps, 64)
+    return lambda: search._advanced(steps, 64)[0]
+
+
+def _tell(domain, what, seconds):
+    ratios = np.divide(seconds["auto"], seconds["mt-map-elites"])
+    least = min(seconds["auto"]) / min(seconds["mt-map-elites"])
+    spread = f"{ratios.min():.2f} to {ratios.max():.2f}; the fastest of each {least:.2f}"
+    print(f"{domain.name:8} {what} takes {np.median(ratios):.2f} times as long ({spread})", flush=True)
 
 
 def main():
