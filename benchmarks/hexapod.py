@@ -143,26 +143,28 @@ def part_limit(quick: bool, run: str) -> None:
     result = te.load(run)
     engine = engine_of(result)
     bodies, evaluations = (2, 56) if quick else (4, 20_000)
-    before, after = [], []
+    found = []
     for body in range(bodies):  # bodies are random, so the first of them are
         options = {"bounds": [0, 1], "popsize": 28, "seed": body + 1, "verbose": -9}
         strategy = cma.CMAEvolutionStrategy(result.solutions[body], 0.1, options)
-        best, fifth = float(result.fitness[body]), 0.0
+        best = early = float(result.fitness[body])
         while strategy.countevals < evaluations:
             gaits = strategy.ask()
             distances = engine.distances(np.array(gaits), np.repeat(result.tasks.descriptors[[body]], 28, axis=0))
             strategy.tell(gaits, np.where(np.isfinite(distances), -distances, np.inf).tolist())
             best = max(best, float(np.nanmax(distances)))
             if strategy.countevals <= evaluations / 5:
-                fifth = best
-        before.append(float(result.fitness[body]))
-        after.append(best)
-        print(
-            f"limit: body {body}: {before[-1]:.3f} m, with {evaluations // 5:,} evaluations more {fifth:.3f} m", end=""
-        )
-        print(f", with {evaluations:,} {best:.3f} m", flush=True)
-    print(f"limit: all {len(result.fitness)} bodies {result.fitness.mean():.3f} m; these {bodies}:", end="")
-    print(f" {np.mean(before):.3f} m, then {np.mean(after):.3f} m ({min(after):.3f} to {max(after):.3f})")
+                early = best
+        found.append((float(result.fitness[body]), early, best))
+        print(f"limit: body {body}: {_course(found[-1], evaluations)}", flush=True)
+    print(
+        f"limit: mean of all bodies {result.fitness.mean():.3f} m; of these {_course(np.mean(found, axis=0), evaluations)}"
+    )
+
+
+def _course(metres: Sequence[float], evaluations: int) -> str:
+    before, early, after = metres
+    return f"{before:.3f} m, {evaluations // 5:,} evaluations later {early:.3f} m, {evaluations:,} later {after:.3f} m"
 
 
 def part_elites(quick: bool, run: str) -> None:

@@ -105,6 +105,20 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
     assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
 
 
+def test_the_worst_elite_is_known_at_any_time():
+    core = te.Auto().bind(te.Problem(np.arange(6.0)[:, None], bounds=(0, 1), dim=2), batch_size=8)
+    state, tell, rng = core.init(jax.random.key(0)), jax.jit(core.tell), np.random.default_rng(0)
+    assert state.worst == np.inf
+    nowhere = jnp.full((8, 2), -1)
+    for step in range(60):
+        fitness = rng.choice([*(0.1 * rng.integers(-9, 9, 5) + 0.1 * step), np.nan, -np.inf], 8)
+        made = Candidates(solutions=jnp.zeros((8, 2)), niches=jnp.asarray(rng.integers(0, 6, 8)), origin=nowhere)
+        state, _ = tell(state, made, Evaluation(fitness=jnp.asarray(fitness, jnp.float32)))
+        elites = np.asarray(state.archive.fitness)
+        assert state.worst == min(elites[elites > -np.inf], default=np.inf)
+    assert (elites > -np.inf).all()
+
+
 def generation(core, seed=3):
     rng = np.random.default_rng(seed)
     worth = rng.normal(size=len(core.rates.weights))
