@@ -157,9 +157,8 @@ def part_limit(quick: bool, run: str) -> None:
                 early = best
         found.append((float(result.fitness[body]), early, best))
         print(f"limit: body {body}: {_course(found[-1], evaluations)}", flush=True)
-    print(
-        f"limit: mean of all bodies {result.fitness.mean():.3f} m; of these {_course(np.mean(found, axis=0), evaluations)}"
-    )
+    print(f"limit: all bodies in the mean {result.fitness.mean():.3f} m; these {bodies}:", end=" ")
+    print(_course(np.mean(found, axis=0), evaluations))
 
 
 def _course(metres: Sequence[float], evaluations: int) -> str:
