@@ -279,7 +279,7 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     focal = np.concatenate([np.asarray(pair[0]) for pair in chosen])
     above = np.concatenate([np.asarray(fitness[pair[1]] - fitness[pair[0]]) for pair in chosen])
     assert np.mean(focal == 5) > 10 * (1 / 300)
-    assert above.mean() > 0.1  # of a random pair: about 0
+    assert above.mean() > 0.05  # of a random pair: about 0
 
 
 @pytest.mark.filterwarnings("ignore::taskelites.FitnessWarning")

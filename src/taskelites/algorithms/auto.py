@@ -14,7 +14,7 @@ The others have a focal task and a mate, a task near it with a fit elite:
 - `linear`: what a plane, fitted to the elites of the nearest tasks, has at the focal task;
 - `step`: the focal elite plus Gaussian noise, whose size adapts for each task (the rule of one success in five).
 
-And two rules choose the focal task and its mate, of 32 pairs: `anywhere`, one random task with the fittest of 32 mates;
+And two rules choose the focal task and its mate, of 16 pairs: `anywhere`, one random task with the fittest of 16 mates;
 `promise`, the pair whose mate is the most above its focal task, where a task that was tried in vain since its last
 success promises the less. An unsolved task counts as the worst elite there is, so that it promises much.
 
@@ -83,7 +83,7 @@ NUMBERS = {
     "longer": 0.8,  # what a success adds to the logarithm of the step
     "shorter": 0.2,  # what a failure takes from it
 }
-PAIRS = 32
+PAIRS = 16
 # Elites to which the plane is fitted, and among which two give the spread of a prediction.
 PLANE, NEAR = 16, 20
 _LEAST_STEP, _MOST_STEP = 1e-5, 0.3
@@ -382,6 +382,8 @@ class AutoCore(Core):
         """Solutions made in any way but the paper's, the tasks they are for, and their parents."""
         # All that is random, at once: a generator for each part would take longer, to compile and to run.
         words = draws.words(key, (PAIRS + 5 + 2 * len(self.lower), self.rows))
+        # Made before it is used: otherwise the compiler may make it again for each use.
+        words = lax.optimization_barrier(words)  # type: ignore[no-untyped-call]
         of_pairs, of_two, of_row, of_genes = jnp.split(words, (PAIRS + 1, PAIRS + 3, PAIRS + 5))
         focal, mate = self.pairs(of_pairs, state, rule)
         near, other = self.two_near(of_two, state.archive, focal, mate)
