@@ -332,7 +332,7 @@ def test_a_process_that_dies_on_ray_takes_only_its_evaluation_along(ray_cluster)
     assert_same(result, lived)
 
 
-@pytest.mark.slow  # Dask's own restart of the process may never end on a busy machine: seen once
+@pytest.mark.slow  # once, on a busy machine, it never ended; why was not found
 def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
     mark, _ = marked()
     with pytest.warns(te.FitnessWarning, match=r"\d+ of 400 evaluations failed \(died \d+\)"):
