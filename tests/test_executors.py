@@ -59,9 +59,14 @@ def dask():
     import dask
     from distributed import Client, LocalCluster
 
-    # Two processes; a task whose process dies is given up at once, not after three more.
+    settings = {
+        # A task whose process dies is given up at once, not after three more.
+        "distributed.scheduler.allowed-failures": 0,
+        # A process that is being started again when this has passed since a death is taken for lost.
+        "distributed.deploy.lost-worker-timeout": "1h",
+    }
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask.config.set(settings),
         LocalCluster(
             n_workers=2,
             processes=True,
@@ -332,7 +337,6 @@ def test_a_process_that_dies_on_ray_takes_only_its_evaluation_along(ray_cluster)
     assert_same(result, lived)
 
 
-@pytest.mark.slow  # once, on a busy machine, it never ended; why was not found
 def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
     mark, _ = marked()
     with pytest.warns(te.FitnessWarning, match=r"\d+ of 400 evaluations failed \(died \d+\)"):
@@ -340,6 +344,32 @@ def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
     assert result.evaluations == 400
     # Dask may blame what waited in the same process, too.
     assert 1 <= result.failed <= 10
+
+
+def test_an_answer_that_dask_loses_with_its_process_does_not_keep_the_run_waiting(dask, monkeypatch):
+    async def lost(*args, **options):
+        raise RuntimeError("gone")
+
+    # It is told as finished; its answer is fetched afterwards.
+    monkeypatch.setattr(dask._client, "_gather", lost)
+    with pytest.raises(te.FitnessError, match=r"^no answer came from its process \(RuntimeError: gone\)"):
+        run(executor=dask, on_error="raise")
+
+
+def test_a_cluster_without_workers_is_told_of_while_the_run_waits(monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr("taskelites.evaluation.executors.QUIET", 0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs=logging.CRITICAL) as cluster,
+        Client(cluster) as client,
+    ):
+        hire = threading.Timer(2.0, cluster.scale, [1])
+        hire.start()
+        with pytest.warns(te.FitnessWarning, match="executor has no workers left: the run waits until one joins"):
+            result = run(executor=client.get_executor())
+        hire.join()
+    assert_same(result, run())
 
 
 def test_an_evaluation_that_hangs_on_ray_is_ended(ray, tmp_path):

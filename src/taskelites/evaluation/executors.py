@@ -1,19 +1,24 @@
 """Any `concurrent.futures.Executor`: standard pools, loky, MPI, Dask, and Ray through an adapter."""
 
+import asyncio
 import queue
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from typing import Any
 
 import cloudpickle
 
-from taskelites.errors import FitnessError
+from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation.calling import SETUP, Caller, Remote
 from taskelites.evaluation.engine import Finished, Lost, Work, as_answer, pack, setup_error
 
 # Dask's scheduler pickles anew what it received: by its module's name, it would bring the library along.
 Remote.__module__ = "__main__"
+
+# Seconds without an answer, after which is asked whether anyone is there to give one.
+QUIET = 30.0
 
 
 class Payload:
@@ -74,11 +79,12 @@ class Futures:
 
     def __init__(self, executor: Executor, caller: Caller, slots: int, timeout: float | None = None) -> None:
         self.slots = slots
-        self._executor = executor
+        self._executor = _Dask(executor) if type(executor).__module__.startswith("distributed.") else executor
         self._payload = Payload(caller, timeout)
         self._timeout = timeout
         self._work: dict[Future[Any], tuple[Work, float]] = {}
         self._number = 0
+        self._heard = time.monotonic()
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
 
     def submit(self, work: Work) -> None:
@@ -105,7 +111,20 @@ class Futures:
                     found.append(self._finished(future))
                 future = self._done.get_nowait()
         except queue.Empty:
+            self._listen(bool(found))
             return found
+
+    def _listen(self, heard: bool) -> None:
+        now = time.monotonic()
+        if not heard and now - self._heard < QUIET:
+            return
+        self._heard = now
+        # A cluster may get others, so the run waits for them; but not in silence.
+        if not heard and isinstance(self._executor, _Dask) and self._executor.deserted:
+            text = (
+                "executor has no workers left: the run waits until one joins (Ctrl-C ends it, and keeps what was found)"
+            )
+            warnings.warn(text, FitnessWarning, stacklevel=2)
 
     def _finished(self, future: Future[Any]) -> Finished:
         work, since = self._work.pop(future)
@@ -148,6 +167,45 @@ class Futures:
         for future in list(self._work):
             self._work.pop(future)
             future.cancel()
+
+
+class _Dask:
+    """Dask's executor, with futures that always end.
+
+    Its own ones don't if the process that has an answer dies before the answer is fetched.
+    """
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+
+    def submit(self, call: Payload, chunk: bytes) -> Future[Any]:
+        """As an executor does."""
+        dask = self._executor
+        if dask._shutdown:
+            raise RuntimeError("it was shut down")
+        asked = dask._client.submit(call, chunk, **dask._kwargs)
+        dask._futures.add(asked)  # which `shutdown` cancels
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda done: asked.cancel() if done.cancelled() else None)
+        dask._client.loop.add_callback(_pass_on, asked, future)
+        return future
+
+    @property
+    def deserted(self) -> bool:
+        """Whether nobody is there to evaluate."""
+        return not self._executor._client.nthreads()
+
+
+async def _pass_on(asked: Any, future: Future[Any]) -> None:
+    """What comes of a future of Dask, to one of the standard library; in the thread of Dask's client."""
+    answer: Any
+    (answer,) = await asyncio.gather(asked, return_exceptions=True)
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 def _in_short(problem: BaseException) -> str:
