@@ -332,6 +332,9 @@ class _Compiled:
     def __init__(self, fitness: Callable[..., Any], rows: int) -> None:
         import jax
 
+        from taskelites.search.programs import make_room
+
+        make_room()
         self._mapped = jax.jit(jax.vmap(fitness))
         self._rows = rows
 
