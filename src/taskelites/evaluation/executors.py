@@ -115,15 +115,14 @@ class Futures:
             return found
 
     def _listen(self, heard: bool) -> None:
+        """Tell if nothing was heard for long because nobody is there."""
         now = time.monotonic()
         if not heard and now - self._heard < QUIET:
             return
         self._heard = now
         # A cluster may get others, so the run waits for them; but not in silence.
         if not heard and isinstance(self._executor, _Dask) and self._executor.deserted:
-            text = (
-                "executor has no workers left: the run waits until one joins (Ctrl-C ends it, and keeps what was found)"
-            )
+            text = "executor has no workers left: the run waits until one joins; Ctrl-C ends it, nothing is lost"
             warnings.warn(text, FitnessWarning, stacklevel=2)
 
     def _finished(self, future: Future[Any]) -> Finished:
