@@ -129,7 +129,7 @@ class Bench:
                     f"{row['mean_all_median']:.5g}",
                     f"{row['area_median']:.5g}",
                     "never" if np.isinf(reached) else "-" if np.isnan(reached) else f"{reached:,.0f}",
-                    f"{row['seconds_median']:.3g}",
+                    in_seconds(row["seconds_median"]),
                     f"{row['better']:.0f}/{row['worse']:.0f}",
                 ]
             )
@@ -226,3 +226,13 @@ def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]
         except FileNotFoundError:
             continue
     return found
+
+
+def in_seconds(number: float) -> str:
+    """Three digits of a time, or all before the point.
+
+    Example:
+        >>> in_seconds(0.01234), in_seconds(1172.4)
+        ('0.0123', '1,172')
+    """
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.algorithms import Monet
-from taskelites.experiments.benchmark import LEVEL, Bench
+from taskelites.experiments.benchmark import LEVEL, Bench, in_seconds
 from taskelites.experiments.comparison import Comparison
 from taskelites.experiments.page import markdown, spread
 from taskelites.experiments.running import label_algorithms
@@ -149,7 +149,7 @@ def _measures(bench: Bench, label: str) -> "pd.DataFrame":
             "coverage": f"{100 * row['coverage_median']:.4g} %",
             "area": spread(own["area"].to_numpy(), ".5g"),
             "to 99 %": spread(own["evaluations_to_99"].to_numpy(), ",.0f"),
-            "seconds": f"{row['seconds_median']:.3g}",
+            "seconds": in_seconds(row["seconds_median"]),
             "better/worse": f"{row['better']:.0f}/{row['worse']:.0f}",
         }
         rows.append(cells)
@@ -165,6 +165,8 @@ def _alike(found: Comparison) -> str:
         return "There is one algorithm, so nothing to tell apart."
     if same.empty:
         return "Each pair differs."
+    if len(same) == len(tests) > 1:
+        return "No two are told apart."
     pairs = [
         f"{row['first']} and {row['second']}" + ("" if np.isnan(row["p_holm"]) else f" ({row['p_holm']:.2g})")
         for row in same.to_dict("records")
