@@ -483,6 +483,10 @@ def workers_of(pid):
     return [int(own) for own, parent, args in rows if int(parent) == pid and "worker.py" in args]
 
 
+# Each process compiles it anew, and the default takes twice as long for that.
+RUN = ("run", "sim:domain", "--algorithm", "mt-map-elites")
+
+
 def alive(pids):
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
@@ -496,9 +500,7 @@ def alive(pids):
     ],
 )
 def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulator):
-    process = start(
-        "run", "sim:domain", "--evaluations", 5000, "--out", "run", "--workers", 2, "--checkpoint-every", 200
-    )
+    process = start(*RUN, "--evaluations", 5000, "--out", "run", "--workers", 2, "--checkpoint-every", 200)
     wait_for(simulator / "run" / "checkpoints", process)
     workers = workers_of(process.pid)
     assert len(workers) == 2, process.poll() is not None and process.communicate()
@@ -515,7 +517,7 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
         assert errors.rstrip().endswith("; what was found is in 'run'; `taskelites resume run` goes on")
     with warnings.catch_warnings(action="ignore"):
         assert main(["resume", "run", "--quiet", "--workers", "1"]) == 0
-        assert main(["run", "sim:domain", "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
+        assert main([*RUN, "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
         assert_same(te.load("run"), te.load("straight"))
         assert main(["resume", "run", "--quiet", "--evaluations", "5500"]) == 0
         assert main(["resume", "run", "--quiet"]) == 0  # with the budget that was given last
@@ -528,7 +530,7 @@ def kill_again_and_again(folder, kills, evaluations, out):
     killed = 0
     while True:
         begun = (folder / out / "run.json").exists()
-        more = ["resume", out] if begun else ["run", "sim:domain", "--evaluations", evaluations, "--out", out]
+        more = ["resume", out] if begun else [*RUN, "--evaluations", evaluations, "--out", out]
         process = start(*more, "--checkpoint-every", "0.02s", "--quiet", cwd=folder)
         if killed < kills:
             wait_for(folder / out / "checkpoints", process)
@@ -546,7 +548,7 @@ def kill_again_and_again(folder, kills, evaluations, out):
 def test_killed_runs_find_what_they_would_have_found(simulator):
     kill_again_and_again(simulator, 1, 4000, "run")
     with warnings.catch_warnings(action="ignore"):
-        assert main(["run", "sim:domain", "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
+        assert main([*RUN, "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
     assert_same(te.load("run"), te.load("straight"))
 
 
@@ -554,7 +556,7 @@ def test_killed_runs_find_what_they_would_have_found(simulator):
 def test_a_run_killed_fifty_times_finds_what_it_would_have_found(simulator):
     assert kill_again_and_again(simulator, 50, 60_000, "run") == 50
     with warnings.catch_warnings(action="ignore"):
-        assert main(["run", "sim:domain", "--evaluations", "60000", "--out", "straight", "--quiet"]) == 0
+        assert main([*RUN, "--evaluations", "60000", "--out", "straight", "--quiet"]) == 0
     assert_same(te.load("run"), te.load("straight"))
 
 
@@ -576,7 +578,7 @@ def test_the_command_says_what_can_not_go_on(simulator, capsys):
 
 def test_a_failure_is_made_again(simulator, capsys):
     with warnings.catch_warnings(action="ignore"):
-        assert main(["run", "sim:domain", "--evaluations", "300", "--out", "run", "--quiet"]) == 0
+        assert main([*RUN, "--evaluations", "300", "--out", "run", "--quiet"]) == 0
     os.chdir("/")
     failure = te.failures(simulator / "run")[0]
     capsys.readouterr()
