@@ -96,6 +96,8 @@ def test_the_same_again_runs_nothing_and_more_is_put_into_it(small):
     ]
     page = (small / "bench.md").read_text()
     assert "| map-elites-random | - |" in page  # on the domain that it was not run on
+    assert page.count("Not told apart (p, corrected): mt-map-elites and random (") == 1  # the only pair there
+    assert page.count("No two are told apart.") == 1  # of three pairs
     with pytest.raises(ValueError, match="holds a comparison with evaluations 160, and this one has 200"):
         bench(small, evaluations=200)
 

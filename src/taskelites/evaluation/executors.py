@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
@@ -79,7 +80,7 @@ class Futures:
 
     def __init__(self, executor: Executor, caller: Caller, slots: int, timeout: float | None = None) -> None:
         self.slots = slots
-        self._executor = _Dask(executor) if type(executor).__module__.startswith("distributed.") else executor
+        self._executor = executor if _dask_client(executor) is None else _Dask(executor)
         self._payload = Payload(caller, timeout)
         self._timeout = timeout
         self._work: dict[Future[Any], tuple[Work, float]] = {}
@@ -191,8 +192,10 @@ class _Dask:
 
     @property
     def deserted(self) -> bool:
-        """Whether nobody is there to evaluate."""
-        return not self._executor._client.nthreads()
+        """Whether nobody is there to evaluate, as far as the scheduler answers."""
+        with suppress(OSError):
+            return not self._executor._client.nthreads()
+        return False
 
 
 async def _pass_on(asked: Any, future: Future[Any]) -> None:
@@ -219,10 +222,14 @@ def slots_of(executor: Any) -> int:
         number = getattr(executor, name, None)
         if isinstance(number, int) and number > 0:
             return number
-    client = getattr(executor, "_client", None)  # Dask's
-    if client is not None and hasattr(client, "nthreads"):
-        return max(1, sum(client.nthreads().values()))
-    return 0
+    client = _dask_client(executor)
+    return 0 if client is None else max(1, sum(client.nthreads().values()))
+
+
+def _dask_client(executor: Any) -> Any:
+    """What Dask's executor sends its work to; None for any other executor."""
+    client = getattr(executor, "_client", None)
+    return client if hasattr(client, "nthreads") else None
 
 
 def forks(executor: Any) -> bool:
