@@ -688,8 +688,8 @@ def test_how_to_make_it_again():
     call += "    evaluations=1000,\n    seed=4,\n"
     settings["algorithm"] = about_settings(te.RandomSampling())
     assert again(result, None) == {"kind": "python", "text": f"{call}    algorithm='random',\n)"}
-    settings |= {"algorithm": about_settings(te.MultiTaskMapElites(variation=te.SBX(eta=3))), "samples": 2}
-    own = "    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.SBX(eta=3)),\n"
+    settings |= {"algorithm": about_settings(te.MultiTaskMapElites(variation=te.SBX(eta=3))), "samples": 2, "ahead": 4}
+    own = "    ahead=4,\n    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.SBX(eta=3)),\n"
     assert again(result, None)["text"] == f"{call}{own})"
     assert again(made([[0.0]], [1.0], settings=settings | {"call": "ask/tell"}), None)["kind"] == "none"
     assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}

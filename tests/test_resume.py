@@ -348,6 +348,7 @@ def test_only_the_same_run_goes_on(tmp_path):
         ({"seed": 4}, "seed 3, and this one has 4"),
         ({"algorithm": "random"}, "algorithm {.*mt-map-elites.*}, and this one has {.*random.*}"),
         ({"batch_size": 32}, "batch_size 16, and this one has 32"),
+        ({"ahead": 2}, "ahead 1, and this one has 2"),
         ({"replicates": 2}, "replicates None, and this one has 2"),
         ({"bounds": (0, 2)}, "bounds"),
         ({"call": "each"}, "problem|call"),

@@ -91,6 +91,9 @@ class Domain:
         worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
         options: how it was made, plain values to be kept with the results.
         setup: as for `te.solve`: makes the last argument of the fitness, once in each worker.
+        rows_per_call: for `call="batch"`, the number of rows per call at which the fitness is fastest. Calls then get
+            up to this many rows, and replicates are evaluated together. Each row must have the same result in any
+            call. Workers and executors ignore it.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -120,9 +123,11 @@ class Domain:
     options: dict[str, Any] = field(default_factory=dict)
     setup: Callable[[], Any] | None = None
     behaviour: Any = None
+    rows_per_call: int | None = None
 
     def __post_init__(self) -> None:
         check_fitness(self.fitness, self.call)
+        object.__setattr__(self, "rows_per_call", as_rows_per_call(self.rows_per_call, self.call))
         problem = Problem(self.tasks, self.bounds, self.dim, self.behaviour)
         object.__setattr__(self, "tasks", problem.tasks)
         object.__setattr__(self, "dim", problem.dim)
@@ -148,6 +153,15 @@ def check_fitness(fitness: Any, call: Any) -> None:
     one_of("call", call, CALLS)
     if not callable(fitness):
         raise TypeError(f"fitness must be a function of a solution and a task, not {type(fitness).__name__}")
+
+
+def as_rows_per_call(rows: Any, call: str) -> int | None:
+    """A number of rows for a fitness that takes several per call, None for any number, or an error."""
+    if rows is None:
+        return None
+    if call != "batch":
+        raise ValueError(f"rows_per_call is for call='batch', and this fitness has call={call!r}; leave it out")
+    return whole_number("rows_per_call", rows, least=1)
 
 
 def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:

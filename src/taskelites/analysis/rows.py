@@ -40,6 +40,7 @@ class Trial:
         manner: how it is evaluated.
         options: of the domain; None for a function.
         behaviour_dim: how many numbers of behaviour, which nobody wants here, the fitness returns besides.
+        rows_per_call: the number of rows that a domain's fitness likes per call; None if it says nothing.
     """
 
     result: Result
@@ -49,6 +50,7 @@ class Trial:
     manner: Manner
     options: dict[str, Any] | None = None
     behaviour_dim: int = 0
+    rows_per_call: int | None = None
 
 
 def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
@@ -65,7 +67,7 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
         raise TypeError(
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
         )
-    tasks, options = result.tasks, None
+    tasks, options, rows_per_call = result.tasks, None, None
     behaviour = result.settings.get("behaviour")
     if is_domain(fitness):
         behaviour = getattr(fitness, "behaviour", None)
@@ -73,6 +75,7 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
             raise ValueError("a domain brings its own call; leave it out")
         tasks = tasks_of(fitness, result)
         options = dict(getattr(fitness, "options", {}))
+        rows_per_call = getattr(fitness, "rows_per_call", None)
         if manner.setup is None and getattr(fitness, "setup", None) is not None:
             manner = replace(manner, setup=fitness.setup)
         fitness, call = fitness.fitness, fitness.call
@@ -93,6 +96,7 @@ def make_trial(result: Any, fitness: Any, call: Any, manner: Manner) -> Trial:
         manner=manner,
         options=options,
         behaviour_dim=returned,
+        rows_per_call=rows_per_call,
     )
 
 
@@ -246,7 +250,7 @@ class Rows:
         trial, total = self.trial, len(self.values)
         if self.done == total:
             return
-        size = BLOCK[trial.call]
+        size = trial.rows_per_call or BLOCK[trial.call]
         engine: Any
         if trial.call == "jax":
             engine = _Compiled(alone(trial.fitness, trial.behaviour_dim), size)
@@ -254,7 +258,12 @@ class Rows:
             caller = trial.manner.caller(trial.fitness, trial.call, trial.behaviour_dim, keeps=False)
             engine = _Hosted(
                 trial.manner.dispatcher(
-                    caller, size, left=lambda: total - self.done, halt=halt, note=lambda text: self._note(text)
+                    caller,
+                    size,
+                    rows_per_call=trial.rows_per_call,
+                    left=lambda: total - self.done,
+                    halt=halt,
+                    note=lambda text: self._note(text),
                 )
             )
         try:

@@ -23,6 +23,7 @@ from taskelites.experiments.benching import ENTRIES
 from taskelites.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
+_AHEAD = "batches evaluated together, for a simulator that is fast with many rows per call (default: 1)"
 _DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
 _EPILOG = """\
 examples:
@@ -131,6 +132,7 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     _add_problem(parser, "a setting of the algorithm or an option of the domain")
     parser.add_argument("--evaluations", type=number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")
     parser.add_argument("--batch-size", type=number, default=64, metavar="N", help="candidates a step (default: 64)")
+    parser.add_argument("--ahead", type=number, default=1, metavar="N", help=_AHEAD)
     parser.add_argument(
         "--seed", type=number, default=0, metavar="N", help="the same seed gives the same result (default: 0)"
     )
@@ -280,6 +282,7 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 10)")
     parser.add_argument("--evaluations", type=number, metavar="N", help="the budget of each run (default: 1e6)")
     parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
+    parser.add_argument("--ahead", type=number, metavar="N", help=_AHEAD)
     parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
     parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
     parser.add_argument(

@@ -51,6 +51,7 @@ def compare(options: argparse.Namespace) -> int:
             evaluations=evaluations,
             replicates=options.replicates,
             batch_size=options.batch_size,
+            ahead=options.ahead,
             seed=options.seed,
             out=folder,
             add=options.add,

@@ -89,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
     runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
     evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
     whole_number("--batch-size", options.batch_size, least=1)
+    whole_number("--ahead", options.ahead, least=1)
     resumed = options.resume is not None
     if resumed:
         folder = options.resume
@@ -107,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
                 evaluations=evaluations,
                 algorithm=algorithm,
                 batch_size=options.batch_size,
+                ahead=options.ahead,
                 seed=options.seed,
                 replicates=options.replicates,
                 out=folder,

@@ -135,6 +135,7 @@ class Manner:
         caller: Caller,
         batch_size: int,
         *,
+        rows_per_call: int | None = None,
         left: Callable[[], int],
         halt: Callable[[], Any],
         note: Callable[[str], None],
@@ -144,14 +145,16 @@ class Manner:
         Args:
             caller: the fitness.
             batch_size: of the search.
+            rows_per_call: rows per call at which the fitness is fastest; None if it does not say.
             left: how many evaluations there are still to come.
             halt: whether to stop between two evaluations.
             note: told in a sentence what happens.
         """
         engine = self._engine(caller, left, halt, note)
-        return Dispatcher(engine, chunk=self.chunk(caller.call, batch_size), retries=self.tries_more)
+        chunk = self.chunk(caller.call, batch_size, rows_per_call)
+        return Dispatcher(engine, chunk=chunk, retries=self.tries_more)
 
-    def chunk(self, call: str, batch_size: int) -> int | None:
+    def chunk(self, call: str, batch_size: int, rows_per_call: int | None = None) -> int | None:
         """Rows of a chunk; None where they may follow the clock.
 
         A function over arrays may round differently for arrays of another length, so there it depends on the batch size
@@ -160,7 +163,7 @@ class Manner:
         if call == "each":
             return None
         if not self.parallel:
-            return max(batch_size, _WHOLE_ROWS)
+            return rows_per_call or max(batch_size, _WHOLE_ROWS)
         few = min(-(-batch_size // _FEWEST_CHUNKS), _CHUNK_ROWS)
         return max(1, few, -(-batch_size // _MOST_CHUNKS))
 

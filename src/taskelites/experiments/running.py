@@ -43,6 +43,7 @@ def compare(
     evaluations: int | None = None,
     replicates: int | None = None,
     batch_size: int | None = None,
+    ahead: int | None = None,
     seed: int | None = None,
     workers: int | str | None = None,
     executor: Any = None,
@@ -70,6 +71,7 @@ def compare(
         replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that has more
             already keeps them.
         batch_size: 64 by default.
+        ahead: as for `te.solve`; 1 by default.
         seed: 0 by default.
         workers: as for `te.solve`.
         executor: as for `te.solve`.
@@ -81,8 +83,8 @@ def compare(
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
             that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
             minute), so an interrupted comparison finds what it would have found.
-        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, samples and
-            seed are then those of the comparison, unless they are given.
+        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, `ahead`, samples
+            and seed are then those of the comparison, unless they are given.
         progress: whether to show it; by default, in a terminal.
 
     Raises:
@@ -106,6 +108,7 @@ def compare(
     if budget is None:
         raise TypeError("evaluations must be given: the budget of each run")
     size = before.get("batch_size", 64) if batch_size is None else batch_size
+    batches = said_of(before, "ahead") if ahead is None else ahead
     first = as_seed(before.get("seed", 0) if seed is None else seed)
     number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
     number = whole_number("replicates", number, least=1)
@@ -120,7 +123,19 @@ def compare(
     )
     jobs = {
         label: make_job(
-            fitness, tasks, bounds, dim, call, settings, size, budget, None, None, manner, behaviour=behaviour
+            fitness,
+            tasks,
+            bounds,
+            dim,
+            call,
+            settings,
+            size,
+            budget,
+            None,
+            None,
+            manner,
+            behaviour=behaviour,
+            ahead=batches,
         )
         for label, settings in labelled.items()
     }

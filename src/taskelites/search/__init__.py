@@ -35,6 +35,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     call: str | None = None,
     algorithm: Any = "auto",
     batch_size: int = 64,
+    ahead: int = 1,
     seed: int = 0,
     initial: Any = None,
     warm_start: Any = None,
@@ -73,6 +74,10 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         algorithm: a name (`taskelites list` shows them) or settings, such as `te.MultiTaskMapElites(tournament=50)`.
             "auto" has nothing to set; "mt-map-elites" is the paper's.
         batch_size: candidates a step.
+        ahead: batches asked from one state of the search, evaluated together, and told in order. A simulator that is
+            faster with many rows per call gets `ahead * batch_size` rows; the search learns that much later. The result
+            depends on it, as on the seed. 1 for algorithms that learn from whole steps (`cma-es`) or have larger steps
+            than batches (`map-elites-all`); not for `call="jax"` or `mode="async"`.
         seed: the same seed gives the same result.
         initial: solutions `(m, dim)` to evaluate first, on random tasks; or a pair of them and the tasks' numbers.
         warm_start: an earlier `Result`, to begin with what it knows: first each task is tried with its elite there,
@@ -150,6 +155,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         manner,
         warm_start,
         behaviour,
+        ahead,
     )
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)

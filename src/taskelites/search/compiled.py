@@ -175,7 +175,7 @@ class Compiled:
                 for recorder, its_own in zip(recorders, now, strict=True):
                     recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
-            show(max(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
+            show(max(told) * len(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
             self.reached = begin + step * rows + inside[-1]
             if interruption.noted and looks and not cut:  # the result shows what the history does
                 self.shown, _ = self._advanced(1, looks[-1])

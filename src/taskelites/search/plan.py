@@ -15,7 +15,7 @@ from taskelites.tasks import Tasks
 # What may differ: the budget may be raised, and what else may, is said.
 _MAY_DIFFER = ("evaluations", "versions", "code", "objects")
 # What plans of before did not say, since there was no other way.
-_UNSAID: dict[str, Any] = {"samples": 1, "behaviour": None}
+_UNSAID: dict[str, Any] = {"samples": 1, "behaviour": None, "ahead": 1}
 
 
 def problem_of(job: Job) -> dict[str, Any]:
@@ -28,6 +28,7 @@ def problem_of(job: Job) -> dict[str, Any]:
         "code": code_of(job.fitness),
         "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
         "batch_size": job.batch_size,
+        "ahead": job.ahead,
         "behaviour": None if job.problem.behaviour is None else job.problem.behaviour.tolist(),
         "samples": job.manner.samples,
     }

@@ -234,7 +234,15 @@ def _failures(failed: int, recorder: Recorder | None) -> dict[str, int]:
 
 
 def about_run(
-    settings: Any, problem: Problem, core: Core, *, seed: int, call: str, bits: int, job: Job | None = None
+    settings: Any,
+    problem: Problem,
+    core: Core,
+    *,
+    seed: int,
+    call: str,
+    bits: int,
+    ahead: int = 1,
+    job: Job | None = None,
 ) -> dict[str, Any]:
     """How a result was made, as plain values."""
     return {
@@ -246,6 +254,7 @@ def about_run(
         **({} if job is None or job.call == "jax" else _about_manner(job)),
         "algorithm": about_settings(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
+        "ahead": ahead,
         "seed": seed,
         "call": call,
         "bits": bits,

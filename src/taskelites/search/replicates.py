@@ -1,7 +1,7 @@
-"""Several runs of one search, side by side where that is faster, else one after another; kept, and gone on with."""
+"""Several runs of one search, side by side or in step where that is faster, else one after another; kept, resumed."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from taskelites.runs import (
 )
 from taskelites.runs.keeping import DEFAULT
 from taskelites.search.compiled import Compiled
-from taskelites.search.hosted import Hosted
+from taskelites.search.hosted import Hosted, runs_in_step
 from taskelites.search.plan import check_plan, plan_of
 from taskelites.search.record import Recorder
 from taskelites.search.statement import Job
@@ -95,12 +95,19 @@ class Harvest:
 
 @dataclass
 class _Group:
-    """Runs that go side by side."""
+    """Runs that go together."""
 
     numbers: list[int]
     seeds: list[int]
     folders: list[RunFolder]
     recorders: list[Recorder]
+
+    def add(self, other: "_Group") -> None:
+        """Take further runs in."""
+        self.numbers += other.numbers
+        self.seeds += other.seeds
+        self.folders += other.folders
+        self.recorders += other.recorders
 
 
 def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any) -> Harvest:
@@ -140,32 +147,52 @@ def run_all(
     job: Job, seeds: list[int], harvest: Harvest, bar: Progress | None, callback: Callback | None = None
 ) -> None:
     """Run all replicates; what they find is in the harvest, whatever happens."""
-    together = job.call == "jax" and jax.default_backend() != "cpu"
-    groups = [list(range(len(seeds)))] if together else [[i] for i in range(len(seeds))]
     note = partial(_note, harvest, bar)
     prepared = Compiled.prepare(job) if job.call == "jax" else None
     first = True
     try:
         with Interruption() as interruption:
-            for numbers in groups:
-                group = _group(job, numbers, seeds, harvest, callback, note)
-                done = _finished(job, group)
+            for group, done in _groups(job, seeds, harvest, callback, note):
                 if done is not None:
                     note("is complete already; only a higher budget goes on")
                     harvest.results += done
                     continue
                 search = _search(job, group, prepared, note)
-                show = _shift(bar, job.evaluations * numbers[0], len(numbers))
+                show = _shift(bar, job.evaluations * group.numbers[0])
                 _run(search, group, harvest, interruption, show, compile_first=first)
                 first = False
                 if interruption.noted:
-                    raise _interrupted(interruption, harvest)
+                    raise _interrupted(interruption, harvest.results[-len(group.numbers) :], harvest)
     except BaseException as problem:
         harvest.attach(problem)
         with suppress(OSError):
             harvest.note(f"stops: {str(problem) or type(problem).__name__}")
         raise
     harvest.note("ends")
+
+
+def _groups(
+    job: Job, seeds: list[int], harvest: Harvest, callback: Callback | None, note: Any
+) -> Iterator[tuple[_Group, list[Result] | None]]:
+    """Runs that go together, in order; runs that are at their end already stand alone, with their results."""
+    if job.call == "jax" and jax.default_backend() != "cpu":
+        group = _group(job, list(range(len(seeds))), seeds, harvest, callback, note)
+        yield group, _finished(job, group)
+        return
+    size = runs_in_step(job) if len(seeds) > 1 else 1
+    together: _Group | None = None
+    for i in range(len(seeds)):
+        group = _group(job, [i], seeds, harvest, callback, note)
+        done = _finished(job, group)
+        if done is None and together is not None:
+            together.add(group)
+        elif done is None:
+            together = group
+        if together is not None and (done is not None or len(together.numbers) == size or i == len(seeds) - 1):
+            yield together, None
+            together = None
+        if done is not None:
+            yield group, done
 
 
 def _group(
@@ -207,13 +234,16 @@ def _search(job: Job, group: _Group, prepared: Any, note: Any) -> Any:
         search = Compiled(job, group.seeds, prepared)
     else:
         search = (Steady if job.manner.mode == "async" else Hosted)(job, group.seeds, note)
-    kept = _common_checkpoints(group.folders)
-    if kept:
+    if job.call == "jax":  # all are at the same step
+        kept: list[Any] = _common_checkpoints(group.folders) or [None for _ in group.folders]
+    else:
+        kept = [next(iter(_common_checkpoints([folder])), None) for folder in group.folders]
+    for folder, each in zip(group.folders, kept, strict=True):
+        if each is None:
+            folder.begin_again()
+    if any(each is not None for each in kept):
         search.restore(kept, group.recorders)
         note(f"goes on after {search.position:,} evaluations")
-    else:
-        for folder in group.folders:
-            folder.begin_again()
     return search
 
 
@@ -258,8 +288,8 @@ def _run(
         raise error
 
 
-def _interrupted(interruption: Interruption, harvest: Harvest) -> Interrupted:
-    told = harvest.results[-1].evaluations
+def _interrupted(interruption: Interruption, stopped: list[Result], harvest: Harvest) -> Interrupted:
+    told = max(result.evaluations for result in stopped)
     stop = Interrupted(f"interrupted after {told:,} evaluations{harvest.where()}")
     stop.signal = interruption.signal
     return stop
@@ -278,12 +308,12 @@ def _inside_the_program(problem: BaseException) -> bool:
     )
 
 
-def _shift(bar: Progress | None, offset: int, runs: int) -> Callable[[int, Callable[[], Any]], None]:
-    """How a group of replicates that run side by side reports its part of the whole."""
+def _shift(bar: Progress | None, offset: int) -> Callable[[int, Callable[[], Any]], None]:
+    """How a group of replicates reports its part of the whole: with the evaluations of all its runs."""
 
     def show(evaluations: int, fitness: Callable[[], np.ndarray]) -> None:
         if bar is not None:
-            bar.update(offset + evaluations * runs, lambda: metrics.summary(fitness()))
+            bar.update(offset + evaluations, lambda: metrics.summary(fitness()))
 
     return show
 

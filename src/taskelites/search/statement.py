@@ -13,7 +13,7 @@ from taskelites import draws
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.errors import TaskWarning, finite_array, whole_number
 from taskelites.evaluation import Manner
-from taskelites.problem import Problem, check_fitness, is_domain, per_task
+from taskelites.problem import Problem, as_rows_per_call, check_fitness, is_domain, per_task
 from taskelites.search.warm import warm_initial
 from taskelites.selection import uniform_integers
 from taskelites.tasks import Box, Tasks
@@ -82,6 +82,7 @@ class Job:
     call: str
     settings: Any
     batch_size: int
+    ahead: int
     evaluations: int
     initial: Initial | None
     target: np.ndarray | None
@@ -91,6 +92,7 @@ class Job:
     options: dict[str, Any]
     optimum: np.ndarray | None
     worst: np.ndarray | None
+    rows_per_call: int | None
 
     @property
     def initial_rows(self) -> int:
@@ -112,6 +114,7 @@ def make_job(
     manner: Manner | None = None,
     warm_start: Any = None,
     behaviour: Any = None,
+    ahead: Any = 1,
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
     if initial is not None and warm_start is not None:
@@ -121,7 +124,7 @@ def make_job(
         raise TypeError(
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
         )
-    optimum = worst = None
+    optimum = worst = rows_per_call = None
     options: dict[str, Any] = {}
     label = getattr(fitness, "__name__", "fitness")
     if is_domain(fitness):
@@ -135,6 +138,7 @@ def make_job(
         fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
         dim, behaviour = getattr(domain, "dim", None), getattr(domain, "behaviour", None)
         optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
+        rows_per_call = as_rows_per_call(getattr(domain, "rows_per_call", None), call)
         label = str(getattr(domain, "name", "domain"))
         if manner.setup is None and getattr(domain, "setup", None) is not None:
             manner = replace(manner, setup=domain.setup)
@@ -144,8 +148,9 @@ def make_job(
         raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
     call = "each" if call is None else call
     check_fitness(fitness, call)
+    ahead = as_ahead(ahead, manner.mode)
     if call == "jax":
-        check_compiled(manner)
+        check_compiled(manner, ahead)
     problem = Problem(tasks, bounds, dim, behaviour)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
@@ -159,6 +164,7 @@ def make_job(
         call=call,
         settings=settings,
         batch_size=whole_number("batch_size", batch_size, least=1, most=2**24),
+        ahead=ahead,
         evaluations=whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS),
         initial=as_initial(initial, problem),
         target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
@@ -168,10 +174,11 @@ def make_job(
         options=options,
         optimum=per_task("optimum", optimum, problem.tasks),
         worst=per_task("worst", worst, problem.tasks),
+        rows_per_call=rows_per_call,
     )
 
 
-def check_compiled(manner: Manner) -> None:
+def check_compiled(manner: Manner, ahead: int = 1) -> None:
     """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
     usual = Manner()
     if manner.samples > 1:
@@ -180,13 +187,15 @@ def check_compiled(manner: Manner) -> None:
             "the same arguments. Average over keys inside of the function, or let it draw its own noise with "
             "call='batch'"
         )
-    # The last, since a timeout brings a worker along.
-    for name in ("timeout", "executor", "setup", "retries", "on_error", "mode", "workers"):
-        if getattr(manner, name) != getattr(usual, name):
-            raise ValueError(
-                f"{name} is for Python functions; with call='jax' the whole run is one compiled program, which "
-                "uses all cores (or the accelerator) by itself"
-            )
+    # Workers come last, since a timeout brings one along.
+    names = ("timeout", "executor", "setup", "retries", "on_error", "mode", "workers")
+    unusual = [name for name in names if getattr(manner, name) != getattr(usual, name)]
+    unusual += ["ahead"] * (ahead > 1)
+    if unusual:
+        raise ValueError(
+            f"{unusual[0]} is for Python functions; with call='jax' the whole run is one compiled program, which "
+            "uses all cores (or the accelerator) by itself"
+        )
 
 
 def as_initial(initial: Any, problem: Problem) -> Initial | None:
@@ -223,6 +232,17 @@ def as_initial(initial: Any, problem: Problem) -> Initial | None:
 def _depth(values: Any) -> int:
     """How many dimensions something has, as far as its first entries tell."""
     return 0 if np.isscalar(values) or len(values) == 0 else 1 + _depth(values[0])
+
+
+def as_ahead(ahead: Any, mode: str = "sync") -> int:
+    """A number of batches to ask from one state, or an error."""
+    number = whole_number("ahead", ahead, least=1, most=2**16)
+    if number > 1 and mode == "async":
+        raise ValueError(
+            f"ahead={number} asks for whole batches, and mode='async' asks for candidates whenever a worker is free; "
+            "leave one of them out"
+        )
+    return number
 
 
 def as_seed(seed: Any) -> int:

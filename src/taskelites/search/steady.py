@@ -73,6 +73,8 @@ class Steady(Hosted):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        [self.only] = self.runs
+        self.optimizer = self.only.optimizer
         core = self.optimizer._core
         if not core.any_order:
             raise ValueError(
@@ -84,8 +86,8 @@ class Steady(Hosted):
         self._sent = 0
 
     def _search(self, dispatcher: Dispatcher) -> Exception | None:
-        while self.optimizer._adopting and not self._ended():  # what comes before the first step goes step by step
-            error = self._step(dispatcher)
+        while self.optimizer._adopting and self._going(self.runs):  # what comes before the first step goes step by step
+            error = self._step(dispatcher, self.runs)
             if error is not None:
                 return error
         if self.optimizer._adopting:  # it ended there
@@ -94,7 +96,7 @@ class Steady(Hosted):
             self._table = _Table(self.optimizer._candidates)
             self._ready = self._table.add(self.optimizer._candidates)
         self._sent = self.optimizer.evaluations
-        while not self._ended():
+        while self._going(self.runs):
             self._feed(dispatcher)
             error = self._told(dispatcher.arrived(_WAIT))
             if error is not None:
@@ -108,7 +110,7 @@ class Steady(Hosted):
         while dispatcher.room > 0 and self._sent < budget:
             if not self._ready:  # no earlier, since what is told until then makes better ones
                 with host_precision():
-                    optimizer._state, candidates = _ask(optimizer._core, optimizer._state)
+                    optimizer._state, candidates = _ask(optimizer._core, optimizer._state, 1)
                 self._ready += self._table.add(candidates)
             left = min(len(self._ready), budget - self._sent)
             size = dispatcher.size(left)
@@ -128,18 +130,18 @@ class Steady(Hosted):
             if found.failures or found.again:
                 asked = self.optimizer._as_asked(self._table.take(found.rows))
                 placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures, found.again)
-                error, _ = self._first_error(placed, asked)
+                error, _ = self.only.first_error(placed, asked)
                 if error is not None:
                     return error
-                self._note_failures(placed, asked, before)
+                self.only.note_failures(placed, asked, before)
             else:
-                self.failures.add_success()
+                self.only.failures.add_success()
             before += len(found)
         for group in _groups(arrived):
             self._tell_group(group)
         if arrived:
             self._after()
-        return self.failures.verdict()
+        return self.only.failures.verdict()
 
     def _tell_group(self, found: Outcomes) -> None:
         assert self._table is not None  # as above
@@ -160,13 +162,9 @@ class Steady(Hosted):
         self._table.free(found.rows.tolist())
 
     def _after(self) -> None:
-        optimizer, job = self.optimizer, self.job
-        if self._point <= optimizer.evaluations < job.evaluations:
-            self.recorder.log(optimizer._glance())
-            while self._point <= optimizer.evaluations:
-                self._point = next(self._points)
-        self.show(optimizer.evaluations, lambda: optimizer._glance().fitness)
-        self._look_after()
+        if self.only.point <= self.optimizer.evaluations < self.job.evaluations:
+            self.only.log_point()
+        self.report()
 
     def snapshots(self) -> list[Snapshot]:
         """What a checkpoint keeps: also all candidates that are on their way."""
@@ -175,10 +173,11 @@ class Steady(Hosted):
             arrays = {**arrays, **to_arrays("pending", self._table.take(sorted(self._table.used)))}
         return [(arrays, about)]
 
-    def restore(self, kept: list[Checkpoint], recorders: list[Recorder]) -> None:
+    def restore(self, kept: list[Checkpoint | None], recorders: list[Recorder]) -> None:
         """Go on from checkpoints: what was on its way goes out again."""
         super().restore(kept, recorders)
-        pending = {name: array for name, array in kept[0].arrays.items() if name.startswith("pending")}
+        arrays = {} if kept[0] is None else kept[0].arrays
+        pending = {name: array for name, array in arrays.items() if name.startswith("pending")}
         if pending:
             rows = len(next(iter(pending.values())))
             like = jax.tree.map(

@@ -246,6 +246,7 @@ def again(result: Result, command: str | None) -> dict[str, str]:
     given = {"bounds": settings.get("bounds"), "dim": settings.get("dim"), "call": settings.get("call")}
     given |= {"evaluations": settings.get("evaluations", result.evaluations)}
     given |= {"batch_size": settings.get("batch_size"), "seed": settings.get("seed")}
+    given |= {"ahead": ahead if (ahead := settings.get("ahead", 1)) > 1 else None}
     given |= {"samples": samples if (samples := settings.get("samples", 1)) > 1 else None}
     listed = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
     listed += f"    algorithm={_call(settings['algorithm'])},\n"

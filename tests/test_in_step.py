@@ -1,0 +1,544 @@
+"""Many rows per call: `ahead` batches asked from one state, and replicates evaluated together."""
+
+import json
+import re
+import signal
+import warnings
+from dataclasses import fields, replace
+
+import jax
+import numpy as np
+import pytest
+from conftest import sphere
+
+import taskelites as te
+from taskelites.algorithms import Evaluation
+from taskelites.cli import main
+from taskelites.pytree import record
+from taskelites.search.optimizer import host_precision
+
+TASKS = np.linspace(0, 1, 60)[:, None]
+BATCH = 16
+STATED = {"bounds": (0, 1), "dim": 2, "batch_size": BATCH, "seed": 3}
+
+
+def solve(fitness=sphere, evaluations=600, **options):
+    settings = {"call": "batch", "algorithm": "mt-map-elites"} | STATED | options
+    return te.solve(fitness, TASKS, evaluations=evaluations, **settings)
+
+
+def assert_same(one, other, *, history=True):
+    for name in ("solutions", "fitness", "task_evaluations", "last_improved"):
+        assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True), name
+    assert (one.evaluations, one.failed, one.failures) == (other.evaluations, other.failed, other.failures)
+    if history:
+        assert list(one.history) == list(other.history)
+        for name in one.history.keys() - {"seconds"}:
+            assert np.array_equal(one.history[name], other.history[name], equal_nan=True), name
+
+
+class StopAt:
+    """A callback that presses Ctrl-C once so many evaluations of some replicate were told."""
+
+    def __init__(self, evaluations, replicate=0):
+        self.evaluations, self.replicate = evaluations, replicate
+
+    def __call__(self, row):
+        if row["replicate"] == self.replicate and row["evaluations"] >= self.evaluations:
+            signal.raise_signal(signal.SIGINT)
+            self.evaluations = float("inf")
+
+
+class Counted:
+    """A fitness that notes how many rows its calls have."""
+
+    def __init__(self, fitness=sphere):
+        self.fitness, self.calls = fitness, []
+
+    def __call__(self, solutions, tasks):
+        self.calls.append(len(solutions))
+        return self.fitness(solutions, tasks)
+
+
+# Several batches from one state.
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "mt-map-elites", "monet", "random"])
+def test_several_open_asks_are_solve(algorithm):
+    optimizer = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, **STATED)
+    known = np.full((5, 2), 0.25)
+    while optimizer.evaluations < 640:
+        asked = [optimizer.ask() for _ in range(4)]
+        assert [len(each) for each in asked] == [BATCH] * 4
+        for each in asked:
+            optimizer.tell(each, sphere(each.solutions, each.tasks))
+    by_hand, solved = optimizer.result(), solve(evaluations=640, algorithm=algorithm, ahead=4)
+    assert_same(by_hand, solved, history=False)
+    assert by_hand.settings["ahead"] == solved.settings["ahead"] == 4
+    if algorithm != "random":  # which learns nothing
+        assert not np.array_equal(solved.solutions, solve(evaluations=640, algorithm=algorithm).solutions)
+    begun = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, initial=known, **STATED)
+    assert len(begun.ask()) == 5
+    with pytest.raises(RuntimeError, match="were asked for"):
+        begun.ask()
+
+
+def test_a_round_is_asked_first_and_told_afterwards():
+    rounds, ahead = 5, 3
+    optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=ahead, **STATED)
+    with host_precision():
+        core = optimizer._core
+        # The core is an argument: arithmetic with constants may be rounded in another way.
+        init, ask, tell = (jax.jit(method) for method in (type(core).init, type(core).ask, type(core).tell))
+        state = init(core, jax.random.key(3, impl=te.draws.IMPLEMENTATION))
+        for _ in range(rounds):
+            batches = []
+            for _ in range(ahead):
+                candidates, state = ask(core, state)
+                batches.append(candidates)
+            for candidates in batches:
+                fitness = sphere(candidates.solutions, candidates.tasks)
+                told = Evaluation(fitness=fitness, told=np.ones(BATCH, bool))
+                state, _ = tell(core, state, candidates, told)
+    solved = solve(evaluations=rounds * ahead * BATCH, ahead=ahead)
+    found = np.isfinite(state.archive.fitness)
+    assert np.array_equal(np.where(found, state.archive.fitness, np.nan), solved.fitness, equal_nan=True)
+    assert np.array_equal(np.asarray(state.archive.solutions)[found], solved.solutions[found])
+    assert np.array_equal(np.asarray(state.archive.last_improved), solved.last_improved)
+
+
+@pytest.mark.parametrize("algorithm", ["cma-es", "map-elites-all"])
+def test_algorithms_that_learn_from_whole_steps_ask_one_at_a_time(algorithm):
+    once, often = (solve(evaluations=2000, algorithm=algorithm, ahead=ahead) for ahead in (1, 4))
+    assert_same(once, often)
+    assert often.settings["ahead"] == 1
+
+
+def test_asks_are_told_in_order_and_once():
+    optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=2, **STATED)
+    first, second = optimizer.ask(), optimizer.ask(at_most=10)
+    rest = optimizer.ask()
+    assert (len(second), len(rest)) == (10, 6)
+    with pytest.raises(
+        RuntimeError, match=r"^all 2 batches of ahead=2 were asked for: tell\(\) the 32 candidates that"
+    ):
+        optimizer.ask()
+    wrong = r"^candidates must be those of the first ask\(\) that was not told yet, each told once$"
+    with pytest.raises(ValueError, match=wrong):
+        optimizer.tell(second, np.zeros(10))
+    optimizer.tell(first, np.zeros(16))
+    with pytest.raises(ValueError, match=wrong):
+        optimizer.tell(first, np.zeros(16))
+    with pytest.raises(ValueError, match=r"fitness must have shape \(10,\)"):
+        optimizer.tell(second, np.zeros(9))
+    optimizer.tell(second, np.zeros(10))
+    with pytest.raises(RuntimeError, match=r"the 6 candidates"):
+        optimizer.ask()
+    optimizer.tell(rest, np.zeros(6))
+    assert len(optimizer.ask()) == BATCH
+    assert optimizer.evaluations == 32
+
+
+def test_a_round_goes_to_the_host_once(monkeypatch):
+    optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=8, **STATED)
+    fetched = []
+    as_asked = te.Optimizer._as_asked
+    monkeypatch.setattr(te.Optimizer, "_as_asked", lambda self, whole: fetched.append(1) or as_asked(self, whole))
+    asked = [optimizer.ask() for _ in range(8)]
+    assert len(fetched) == 1
+    assert len({each.solutions.tobytes() for each in asked}) == 8
+
+
+@pytest.mark.parametrize("algorithm", ["mt-map-elites", pytest.param("auto", marks=pytest.mark.slow)])
+def test_a_budget_that_cuts_a_round_can_be_raised(algorithm, tmp_path):
+    cut = solve(evaluations=600, algorithm=algorithm, ahead=4, out=tmp_path / "run")  # 600 = 9 rounds + 24 rows
+    assert cut.task_evaluations.sum() == 600
+    raised = solve(evaluations=1000, algorithm=algorithm, ahead=4, out=tmp_path / "run", resume=True)
+    assert_same(raised, solve(evaluations=1000, algorithm=algorithm, ahead=4), history=False)
+
+
+class Counting:
+    """`random`, with a state that counts the batches that it was told."""
+
+    name = "toy-counting"
+
+    def bind(self, problem, batch_size=64):
+        core = te.RandomSampling().bind(problem, batch_size)
+
+        class Core(type(core)):
+            def ask(self, state):
+                return super().ask(state)[0], state
+
+            def tell(self, state, candidates, evaluation):
+                state, info = super().tell(state, candidates, evaluation)
+                return replace(state, step=state.step + 1), info
+
+        values = {item.name: getattr(core, item.name) for item in fields(core) if item.name != "_class"}
+        return record(Core)(**values)
+
+
+def test_batches_without_results_are_not_counted_in_what_is_reported():
+    """The preview of a round with 24 of its 64 rows is what two of its batches give, told one after another."""
+    optimizer = te.Optimizer(TASKS, algorithm=Counting(), ahead=4, **STATED)
+    asked = optimizer.ask()
+    optimizer.tell(asked, np.zeros(16))
+    asked = optimizer.ask(at_most=8)
+    optimizer.tell(asked, np.zeros(8))
+    assert int(optimizer._state_now().step) == 2
+
+
+class Stopping:
+    """A fitness, one by one, that presses Ctrl-C at some call."""
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, solution, task):
+        self.calls += 1
+        if self.calls == self.at:
+            signal.raise_signal(signal.SIGINT)
+        return float(sphere(solution[None], task[None])[0])
+
+
+@pytest.mark.parametrize("at", [100, 408])
+def test_interrupted_rounds_go_on_with_the_same_bits(at, tmp_path):
+    options = {"evaluations": 900, "ahead": 4, "checkpoint_every": 100}
+    each = Stopping(at)
+    with pytest.raises(te.Interrupted):
+        solve(each, call="each", out=tmp_path / "run", **options)
+    assert te.load(tmp_path / "run").evaluations == at
+    resumed = solve(each, call="each", out=tmp_path / "run", resume=True, **options)
+    assert_same(resumed, solve(Stopping(None), call="each", **options))
+
+
+def test_another_ahead_is_another_run(tmp_path):
+    with pytest.raises(te.Interrupted):
+        solve(ahead=2, out=tmp_path / "run", callback=StopAt(200))
+    with pytest.raises(ValueError, match="holds a run with ahead 2, and this one has 1"):
+        solve(out=tmp_path / "run", resume=True)
+    solve(out=tmp_path / "old")
+    file = tmp_path / "old" / "run.json"
+    plan = json.loads(file.read_text())
+    assert plan["plan"].pop("ahead") == 1
+    file.write_text(json.dumps(plan))  # as an earlier version wrote it
+    assert solve(evaluations=700, out=tmp_path / "old", resume=True).evaluations == 700
+    with pytest.raises(ValueError, match="holds a run with ahead 1, and this one has 4"):
+        solve(evaluations=700, ahead=4, out=tmp_path / "old", resume=True)
+
+
+def test_a_comparison_keeps_its_ahead(tmp_path):
+    options = {"bounds": (0, 1), "dim": 2, "call": "batch", "replicates": 2, "batch_size": 16, "out": tmp_path / "two"}
+    found = te.compare(sphere, TASKS, algorithms=["random"], evaluations=320, ahead=4, **options)
+    assert found.settings["ahead"] == 4
+    with pytest.raises(ValueError, match=r"holds a comparison with ahead 4, and this one has 1"):
+        te.compare(sphere, TASKS, algorithms=["random"], evaluations=320, **options)
+    added = te.compare(sphere, TASKS, algorithms=["mt-map-elites"], add=True, **options)
+    one = added.results["mt-map-elites"][0]
+    assert_same(one, solve(evaluations=320, ahead=4, seed=0))
+
+
+# Replicates in step.
+
+
+def domain(fitness, rows_per_call=4 * BATCH, **more):
+    options = {"name": "sphere", "tasks": TASKS, "bounds": (0, 1), "dim": 2, "call": "batch"} | more
+    return te.Domain(fitness=fitness, rows_per_call=rows_per_call, **options)
+
+
+def in_step(fitness=sphere, evaluations=600, rows_per_call=4 * BATCH, **options):
+    settings = {"algorithm": "mt-map-elites", "batch_size": BATCH, "seed": 3, "replicates": 4} | options
+    return te.solve(domain(fitness, rows_per_call), evaluations=evaluations, **settings)
+
+
+def assert_same_as_alone(results, fitness=sphere, **options):
+    with warnings.catch_warnings(action="ignore"):
+        for i, result in enumerate(results):
+            assert_same(result, solve(fitness, seed=3 + i, **options))
+            assert result.settings["seed"] == 3 + i
+
+
+def test_replicates_are_evaluated_in_one_call():
+    counted = Counted()
+    assert_same_as_alone(in_step(counted))
+    assert counted.calls == [64] * 37 + [32]
+
+
+@pytest.mark.parametrize(
+    ("rows_per_call", "ahead", "calls"),
+    [
+        (2 * BATCH, 1, [32] * 20),  # two groups of two
+        (3 * BATCH, 1, [48] * 10 + [16] * 10),  # three, and one
+        (1, 1, [1] * 640),
+        (8 * BATCH, 2, [128] * 5),
+        (1000, 2, [128] * 5),  # all there are
+        (2 * BATCH, 2, [32] * 20),  # a round is as much as a call
+    ],
+)
+def test_the_number_of_runs_in_step_follows_from_the_rows_of_a_round(rows_per_call, ahead, calls):
+    counted = Counted()
+    results = in_step(counted, evaluations=160, rows_per_call=rows_per_call, ahead=ahead)
+    assert counted.calls == calls
+    assert_same_as_alone(results, evaluations=160, ahead=ahead)
+
+
+def test_one_run_has_calls_of_that_size():
+    counted = Counted()
+    result = in_step(counted, evaluations=640, replicates=None, ahead=4, rows_per_call=32)
+    assert counted.calls == [32] * 20
+    assert_same(result, solve(evaluations=640, ahead=4))
+
+
+def test_without_rows_per_call_or_with_workers_runs_go_one_after_another(tmp_path):
+    counted = Counted()
+    in_step(counted, evaluations=160, rows_per_call=None)
+    assert counted.calls == [BATCH] * 40
+    rows = []
+    results = in_step(evaluations=160, replicates=2, workers=1, callback=lambda row: rows.append(row["replicate"]))
+    assert rows == sorted(rows)
+    assert_same_as_alone(results, evaluations=160)
+
+
+def test_anything_with_the_attributes_of_a_domain_may_like_many_rows():
+    class Mine:
+        fitness, tasks, bounds, dim, call = Counted(), TASKS, (0, 1), 2, "batch"
+        rows_per_call = 64
+
+    te.solve(Mine(), evaluations=160, algorithm="random", batch_size=BATCH, replicates=4)
+    assert Mine.fitness.calls == [64] * 10
+
+
+def test_objects_and_behaviours_go_in_step_too():
+    names = [f"{i / 60:.3f}" for i in range(60)]
+
+    def fitness(solutions, several):
+        assert isinstance(several, list)
+        places = np.array([[float(name)] for name in several])
+        return sphere(solutions, places), solutions[:, :1]
+
+    tasks = te.Tasks(names, descriptors=[[float(name)] for name in names])
+    stated = {"tasks": tasks, "behaviour": [(0, 1)]}
+    options = {"evaluations": 320, "algorithm": te.MultiTaskMultiBehaviour(), "batch_size": BATCH}
+    counted = Counted(fitness)
+    together = te.solve(domain(counted, 48, **stated), replicates=3, **options)
+    assert counted.calls == [48] * 20
+    for i, result in enumerate(together):
+        assert_same(result, te.solve(domain(fitness, None, **stated), seed=i, **options))
+
+
+def test_runs_reach_their_target_each_in_its_own_time():
+    counted = Counted()
+    results = in_step(counted, evaluations=20_000, target=-0.3)
+    assert len({result.evaluations for result in results}) > 1
+    assert sum(counted.calls) == sum(result.evaluations for result in results)
+    assert_same_as_alone(results, evaluations=20_000, target=-0.3)
+
+
+def picky(solutions, tasks):
+    """NaN for a few rows; for fewer, it raises."""
+    if (solutions[:, 0] > 0.98).any():
+        raise ValueError("too large")
+    return np.where(solutions[:, 1] > 0.97, np.nan, sphere(solutions, tasks))
+
+
+def test_failures_are_those_of_their_run(tmp_path):
+    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+        results = in_step(picky, out=tmp_path / "run")
+    assert all({"nan", "raised"} <= set(result.failures) for result in results)
+    assert_same_as_alone(results, picky)
+    with warnings.catch_warnings(action="ignore"):
+        solve(picky, seed=5, out=tmp_path / "alone")
+    one, other = ((tmp_path / name / "failures.jsonl").read_text() for name in ("run/replicate-2", "alone"))
+    assert re.sub(r'"traceback": .*', "", one) == re.sub(r'"traceback": .*', "", other)
+
+
+def test_the_rows_of_one_run_may_fail():
+    def fitness(solutions, tasks):
+        values = sphere(solutions, tasks)
+        values[16:32] = np.nan
+        return values
+
+    with pytest.warns(te.FitnessWarning, match=r"160 of 480 evaluations failed \(nan 160\)"):
+        results = in_step(fitness, evaluations=160, replicates=3, rows_per_call=48)
+    assert [result.failed for result in results] == [0, 160, 0]
+    assert_same(results[0], solve(evaluations=160, seed=3))
+    assert_same(results[2], solve(evaluations=160, seed=5))
+
+
+@pytest.mark.parametrize(("at", "replicate"), [(16, 0), (300, 2), (600, 3)])
+def test_interrupted_runs_go_on_with_the_same_bits(at, replicate, tmp_path):
+    options = {"out": tmp_path / "run", "ahead": 2, "rows_per_call": 64}
+    counted = Counted()
+    with pytest.raises(te.Interrupted, match=r"interrupted after [\d,]+ evaluations; what was found is in"):
+        in_step(counted, callback=StopAt(at, replicate), **options)
+    resumed = in_step(counted, resume=True, **options)
+    assert_same_as_alone(resumed, ahead=2)
+    assert sum(counted.calls) == 2400  # nothing twice
+    for i, result in enumerate(resumed):
+        folder = tmp_path / "run" / f"replicate-{i}"
+        assert_same(te.load(folder), result)
+        rows = (folder / "metrics.csv").read_text().splitlines()[1:]
+        assert [int(row.split(",")[0]) for row in rows] == result.history["evaluations"].tolist()
+    raised = in_step(counted, evaluations=700, resume=True, **options)
+    for i, result in enumerate(raised):
+        assert_same(result, solve(evaluations=700, ahead=2, seed=3 + i), history=False)
+
+
+def test_an_interruption_between_the_calls_of_a_round_loses_nothing(tmp_path):
+    def stop(solutions, tasks):
+        if len(counted.calls) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return sphere(solutions, tasks)
+
+    counted = Counted(stop)
+    # A round of 32 rows is larger than a call: calls of 24 and 8.
+    options = {"evaluations": 160, "rows_per_call": 24, "ahead": 2, "replicates": 2, "out": tmp_path / "run"}
+    with pytest.raises(te.Interrupted, match=r"interrupted after 88 evaluations"):
+        in_step(counted, **options)
+    assert_same_as_alone(in_step(counted, resume=True, **options), evaluations=160, ahead=2)
+    assert counted.calls[:5] == [24, 8, 24, 8, 24]
+    assert sum(counted.calls) == 320
+
+
+def test_runs_that_stopped_at_different_places_go_on_together(tmp_path):
+    """They went one after another, with a worker; one was finished, one had begun."""
+    counted = Counted()
+    options = {"out": tmp_path / "run", "replicates": 4}
+    with pytest.raises(te.Interrupted):
+        in_step(counted, workers=1, callback=StopAt(300, 1), **options)
+    assert_same_as_alone(in_step(counted, resume=True, **options))
+    assert counted.calls[0] == 48
+    assert 1200 <= sum(counted.calls) < 1800 - 250
+
+
+def test_a_power_cut_between_two_checkpoints_loses_no_bits(tmp_path):
+    options = {"out": tmp_path / "run", "checkpoint_every": 100}
+    with pytest.raises(te.Interrupted):
+        in_step(callback=StopAt(450), **options)
+    assert {len(list((tmp_path / "run" / f"replicate-{i}" / "checkpoints").iterdir())) for i in range(4)} == {2}
+    for i in (1, 3):
+        sorted((tmp_path / "run" / f"replicate-{i}" / "checkpoints").iterdir())[-1].unlink()
+    assert_same_as_alone(in_step(resume=True, **options))
+
+
+def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
+    broken = [16 * 64]
+
+    def fitness(solutions, tasks):
+        if sum(counted.calls) > broken[0] and tasks[-1, 0] > 0.1:
+            raise ZeroDivisionError("out of luck")
+        return sphere(solutions, tasks)
+
+    counted = Counted(fitness)
+    options = {"out": tmp_path / "run", "on_error": "raise"}
+    with pytest.raises(te.FitnessError, match=r"ZeroDivisionError: out of luck.*; what was found is in ") as caught:
+        in_step(counted, **options)
+    told = [result.evaluations for result in caught.value.result]
+    assert all(256 <= number < 272 for number in told)
+    broken[0] = 10**9
+    assert_same_as_alone(in_step(counted, resume=True, **options))
+
+
+def test_everything_fails_in_step_as_alone(tmp_path):
+    def fitness(solutions, tasks):
+        raise RuntimeError("no simulator")
+
+    with pytest.raises(te.FitnessError, match=r"all 20 evaluations failed; the first: .*no simulator") as caught:
+        in_step(fitness)
+    assert caught.value.result[0].evaluations == 20
+
+
+def test_a_comparison_goes_in_step(tmp_path):
+    counted = Counted()
+    options = {"algorithms": ["mt-map-elites"], "evaluations": 320, "batch_size": BATCH, "seed": 3}
+    options |= {"out": tmp_path / "two"}
+    te.compare(domain(counted, 32), replicates=2, **options)
+    assert counted.calls == [32] * 20
+    counted.calls.clear()
+    found = te.compare(domain(counted, 32), replicates=4, **options)
+    assert counted.calls == [32] * 20  # those that were missing
+    assert_same_as_alone(found.results["mt-map-elites"], evaluations=320)
+
+
+def test_an_interrupted_comparison_goes_on_in_step(tmp_path):
+    counted = Counted()
+
+    def fitness(solutions, tasks):
+        if len(counted.calls) == 13:
+            signal.raise_signal(signal.SIGINT)
+        return counted(solutions, tasks)
+
+    options = {"algorithms": ["mt-map-elites"], "evaluations": 320, "batch_size": BATCH, "seed": 3, "replicates": 3}
+    with pytest.raises(te.Interrupted, match=r"interrupted after 0 of 3 runs"):
+        te.compare(domain(fitness, 48), out=tmp_path / "three", **options)
+    found = te.compare(domain(fitness, 48), out=tmp_path / "three", **options)
+    assert sum(counted.calls) == 960
+    assert_same_as_alone(found.results["mt-map-elites"], evaluations=320)
+
+
+def test_progress_is_that_of_all_runs(capsys):
+    in_step(evaluations=640, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("sphere: 64 of 2,560 evaluations, coverage ")
+    assert lines[-1].startswith("sphere: 2,560 of 2,560 evaluations")
+
+
+# Mistakes, and the command.
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "message"),
+    [
+        (lambda: solve(ahead=0), ValueError, "ahead must be a whole number of at least 1 and at most 65,536, not 0"),
+        (lambda: solve(ahead="2"), TypeError, "ahead must be a whole number of at least 1 and at most 65,536, not '2'"),
+        (lambda: te.Optimizer(TASKS, bounds=(0, 1), dim=2, ahead=2.5), TypeError, "ahead must be a whole number"),
+        (
+            lambda: te.compare(sphere, TASKS, algorithms=["random"], evaluations=64, ahead=0, call="batch", **BOX),
+            ValueError,
+            "ahead must be a whole number of at least 1",
+        ),
+        (
+            lambda: solve(lambda x, t: x[0], call="jax", ahead=2),
+            ValueError,
+            "ahead is for Python functions; with call='jax' the whole run is one compiled program, which uses all "
+            "cores (or the accelerator) by itself",
+        ),
+        (
+            lambda: solve(mode="async", workers=1, ahead=2),
+            ValueError,
+            "ahead=2 asks for whole batches, and mode='async' asks for candidates whenever a worker is free; leave one "
+            "of them out",
+        ),
+        (lambda: domain(sphere, 0), ValueError, "rows_per_call must be a whole number of at least 1, not 0"),
+        (lambda: domain(sphere, "many"), TypeError, "rows_per_call must be a whole number of at least 1, not 'many'"),
+        (
+            lambda: domain(sphere, 64, call="each"),
+            ValueError,
+            "rows_per_call is for call='batch', and this fitness has call='each'; leave it out",
+        ),
+    ],
+)
+def test_a_mistake_gets_its_message(mistake, error, message):
+    with pytest.raises(error, match="^" + re.escape(message)):
+        mistake()
+
+
+BOX = {"bounds": (0, 1), "dim": 2}
+
+
+def test_the_command_takes_ahead(tmp_path, capsys):
+    out = str(tmp_path / "run")
+    common = ["--tasks", "50", "--evaluations", "300", "--quiet", "--no-report"]
+    assert main(["run", "archery", "--algorithm", "random", "--ahead", "2", "--out", out, *common]) == 2
+    assert "ahead is for Python functions" in capsys.readouterr().err
+    assert main(["run", "archery", "--ahead", "0", "--out", out, *common]) == 2
+    assert "--ahead must be a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_analyses_evaluate_as_many_rows_per_call_as_the_domain_likes():
+    counted = Counted()
+    result = in_step(counted, replicates=1)[0]
+    counted.calls.clear()
+    again = te.reevaluate(result, domain(counted, 7), samples=1, progress=False)
+    assert set(counted.calls[:-1]) == {7}
+    assert sum(counted.calls) == result.solved.sum()
+    np.testing.assert_array_equal(again.corrected, result.fitness)
