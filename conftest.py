@@ -10,8 +10,11 @@ import pytest
 
 import taskelites as te
 
-# PyBullet has no wheels for newer Pythons; MuJoCo is among what developers install.
-collect_ignore = [] if find_spec("pybullet") else ["src/taskelites/domains/hexapod/pybullet_engine.py"]
+# PyBullet has no wheels for newer Pythons, and Warp none for some machines; MuJoCo is among what developers install.
+_NEEDED = {"pybullet_engine": "pybullet", "warp_engine": "mujoco_warp", "warp_kernels": "mujoco_warp"}
+collect_ignore = [
+    f"src/taskelites/domains/hexapod/{module}.py" for module, package in _NEEDED.items() if not find_spec(package)
+]
 
 # Most of the time of the tests is compilation, and most of it of what was compiled before. Each process of the tests
 # keeps its own programs, for itself and for what it starts, as long as it lives: files of another could be read half

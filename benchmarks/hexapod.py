@@ -1,13 +1,14 @@
 """The hexapod's simulators: how fast, how much alike, and what the search around them costs.
 
     python benchmarks/hexapod.py                                  all that this machine can do
+    python benchmarks/hexapod.py --part warp --sizes 2048 16384   on an NVIDIA GPU
     python benchmarks/hexapod.py --part mjx --sizes 4096 16384    on an accelerator
     python benchmarks/hexapod.py --part elites --run FOLDER       what the elites of a run do, and in other simulators
     python benchmarks/hexapod.py --part limit --run FOLDER        how much further single bodies get
 
 Parts: `speed` (MuJoCo against PyBullet, in turns), `fidelity` (ranks of MuJoCo, and of PyBullet with a finer step,
 against PyBullet), `chaos` (MuJoCo against itself with lengths that differ in the last digits), `overhead` (the search
-without its simulations), `mjx` (MJX against MuJoCo: ranks, and walks a second), `elites`, `limit`.
+without its simulations), `warp`, `mjx` (against MuJoCo: ranks, and walks per second), `elites`, `limit`.
 """
 
 import argparse
@@ -240,6 +241,34 @@ def part_overhead(quick: bool) -> None:
     print(f"overhead: {1 - sum(inside) / whole:.2%} of a run of {whole:.1f} s is not simulation")
 
 
+def part_warp(quick: bool, sizes: Sequence[int]) -> None:
+    """MuJoCo Warp, all of it: gaits in, distances out, on 2,000 bodies that it has met before."""
+    import warp
+
+    device = "cuda" if warp.is_cuda_available() else "cpu"
+    walked = Walked("warp", Rules(), device=device, worlds=max(sizes))
+    where = f"warp on {warp.get_device(device).name}"
+    number = 8 if quick else 256
+    gaits, bodies = pairs(number, 3)
+    first = seconds(lambda: walked(gaits[:1], bodies[:1]))
+    ours, again, its = walked(gaits, bodies), walked(gaits, bodies), MujocoEngine(Rules()).distances(gaits, bodies)
+    apart = np.abs(ours - its)
+    print(f"{where}: {first:.0f} s for the first walk, compilation included")
+    print(
+        f"{where}, {number} walks: ranks against MuJoCo {spearmanr(ours, its).statistic:.4f}, apart by "
+        f"{np.median(apart):.1e} m in the median, {apart.max():.3f} at most, {int(np.isnan(ours).sum())} NaN; "
+        f"repeated, apart by {np.abs(ours - again).max():.3f} at most",
+        flush=True,
+    )
+    rng = np.random.default_rng(4)
+    home = rng.uniform(LOWER, UPPER, (8 if quick else 2000, len(LOWER)))
+    for size in sizes:
+        gaits, bodies = rng.random((size, DIM)), home[rng.integers(len(home), size=size)]
+        walked(gaits, bodies)
+        took = statistics.median(seconds(lambda g=gaits, b=bodies: walked(g, b)) for _ in range(1 if quick else 3))
+        print(f"{where}: {size:,} per call: {size / took:,.0f} walks per second", flush=True)
+
+
 def part_mjx(quick: bool, sizes: Sequence[int]) -> None:
     walked = Walked("mjx", Rules())
     where = jax.devices()[0].device_kind
@@ -274,21 +303,22 @@ PARTS = {
     "chaos": part_chaos,
     "overhead": part_overhead,
 }
+OF_SIZES = {"warp": part_warp, "mjx": part_mjx}
 OF_A_RUN = {"elites": part_elites, "limit": part_limit}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", nargs="+", choices=[*PARTS, "mjx", *OF_A_RUN], default=[*PARTS, "mjx"])
+    parser.add_argument("--part", nargs="+", choices=[*PARTS, *OF_SIZES, *OF_A_RUN], default=[*PARTS, "mjx"])
     parser.add_argument("--run", help="of parts elites and limit: a run on the hexapod")
-    parser.add_argument("--sizes", nargs="+", type=int, default=[64], help="of part mjx: walks at once")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[64], help="of parts warp and mjx: walks per call")
     parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # whether it runs at all
     chosen = parser.parse_args()
     if not chosen.run and any(name in OF_A_RUN for name in chosen.part):
         parser.error("--part elites and --part limit need --run FOLDER, a run on the hexapod")
     warnings.simplefilter("ignore", te.TaskWarning)
     for name in chosen.part:
-        if name == "mjx":
-            part_mjx(chosen.quick, chosen.sizes)
+        if name in OF_SIZES:
+            OF_SIZES[name](chosen.quick, chosen.sizes)
         elif name in OF_A_RUN:
             OF_A_RUN[name](chosen.quick, chosen.run)
         else:

@@ -9,7 +9,9 @@ Where this departs from the paper and its code: docs/hexapod.md.
 
 import importlib
 import os
+import re
 import sys
+import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -33,8 +35,11 @@ from taskelites.tasks import Tasks, as_tasks, read, uniform
 ENGINES = {
     "mujoco": ("batch", "mujoco", "hexapod", ("mujoco",)),
     "mjx": ("jax", "mujoco.mjx", "mjx", ("mujoco-mjx", "mujoco")),
+    "warp": ("batch", "mujoco_warp", "warp", ("mujoco-warp", "warp-lang", "mujoco")),
     "pybullet": ("each", "pybullet", "pybullet", ("pybullet",)),
 }
+# What "warp" likes: the ten runs of 16 batches of 64 that the experiment makes at once.
+_ROWS_PER_CALL = 10_240
 
 
 def make(
@@ -43,6 +48,8 @@ def make(
     yaw: bool = False,
     damage: Any = None,
     threads: int | None = None,
+    device: str = "cuda",
+    worlds: int = 16_384,
     seed: int = 0,
 ) -> Domain:
     """The six-legged robot.
@@ -50,17 +57,21 @@ def make(
     Args:
         tasks: how many bodies, drawn uniformly; or their lengths in metres, `(n, 12)`: tibias of legs 0 to 5, in
             [0.10, 0.18], then femurs, in [0.045, 0.125]; or a file of them.
-        engine: the simulator. "mujoco" runs on native threads; "mjx" is compiled into the search, for accelerators;
-            "pybullet" is the paper's, one walk at a time.
+        engine: the simulator. "mujoco" runs on native threads; "warp" is MuJoCo Warp, thousands of walks at once on an
+            NVIDIA GPU; "mjx" is compiled into the search, for accelerators; "pybullet" is the paper's, one walk at a
+            time.
         yaw: whether a walk ends, too, when the robot has turned by more than 22.5 degrees, as in the paper's code.
         damage: what is broken, a dict of legs and one of "dead" (motors without torque), "stuck" (motors that hold at
             zero), "no-tibia" and "no-leg". Legs 0, 1, 2 are the left ones from the rear, 3, 4, 5 the right ones from
             the front.
         threads: of "mujoco"; by default all processors that this process may use. No result depends on it.
+        device: of "warp": "cuda", one GPU of several such as "cuda:1", or "cpu", which is slow and meant for tests.
+        worlds: of "warp": simulations at a time, at most; each takes about 50 kB of the GPU's memory.
         seed: of the bodies.
 
     Raises:
         ImportError: if the simulator is not installed; it says how to.
+        ValueError: if an argument is wrong, or "warp" finds no GPU.
 
     Example:
         >>> import taskelites as te
@@ -71,9 +82,12 @@ def make(
     call, needed, extra, packages = ENGINES[one_of("engine", engine, ENGINES)]
     if threads is not None:
         threads = whole_number("threads", threads, least=1)
+    worlds = whole_number("worlds", worlds, least=1, most=2**20)
     if not isinstance(yaw, bool | np.bool):
         raise TypeError(f"yaw must be True or False, not {yaw!r}")
     _import(needed, extra)
+    if engine == "warp":
+        _check_device(device)
     broken = as_damage(damage)
     if isinstance(tasks, str | PathLike):
         tasks = read(tasks)
@@ -84,11 +98,12 @@ def make(
     rules = Rules(yaw=bool(yaw))
     return Domain(
         name="hexapod",
-        fitness=Walked(engine, rules, broken, threads),
+        fitness=Walked(engine, rules, broken, threads, device, worlds),
         tasks=chosen,
         bounds=(0.0, 1.0),
         dim=DIM,
         call=call,
+        rows_per_call=_ROWS_PER_CALL if engine == "warp" else None,
         draw=HexapodDrawing(rules, broken),
         film=HexapodFilm(rules, broken),
         options={
@@ -109,12 +124,16 @@ class Walked:
         rules: when a walk ends early.
         damage: as `as_damage` gives it.
         threads: of "mujoco".
+        device: of "warp".
+        worlds: of "warp".
     """
 
     engine: str
     rules: Rules
     damage: tuple[tuple[int, str], ...] = ()
     threads: int | None = None
+    device: str = "cuda"
+    worlds: int = 16_384
 
     def __call__(self, gaits: Any, lengths: Any) -> Any:
         """The fitness; NaN where the simulation diverged."""
@@ -122,6 +141,10 @@ class Walked:
             from taskelites.domains.hexapod import mujoco_engine
 
             return mujoco_engine.engine(self.rules, self.damage, self.threads).distances(gaits, lengths)
+        if self.engine == "warp":
+            from taskelites.domains.hexapod import warp_engine
+
+            return warp_engine.engine(self.rules, self.damage, self.device, self.worlds).distances(gaits, lengths)
         if self.engine == "mjx":
             from taskelites.domains.hexapod import mjx_engine
 
@@ -139,6 +162,32 @@ def _own_tasks(tasks: Any) -> Tasks:
         raise ValueError("tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m")
     check_lengths(lengths, "tasks of the hexapod")
     return Tasks(descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
+
+
+def _check_device(device: Any) -> None:
+    """Raise if Warp has no such device, and warn of one that is slow."""
+    import warp
+
+    from taskelites.domains.hexapod.warp_engine import silent
+
+    if device == "cpu":
+        warnings.warn(
+            "device='cpu' simulates one walk after another, about 30 times slower than engine='mujoco' on one core: it "
+            "is for tests",
+            UserWarning,
+            stacklevel=4,
+        )
+        return
+    if not isinstance(device, str) or re.fullmatch(r"cuda(:\d+)?", device) is None:
+        raise ValueError(f"device must be 'cuda', a GPU of several such as 'cuda:1', or 'cpu', not {device!r}")
+    with silent():
+        there = warp.get_cuda_device_count()
+    if there == 0:
+        raise ValueError(
+            "engine='warp' needs an NVIDIA GPU with its driver, and Warp finds none; engine='mujoco' runs on processors"
+        )
+    if int(device.partition(":")[2] or 0) >= there:
+        raise ValueError(f"device is {device!r}, but the GPUs that Warp finds are 'cuda:0' to 'cuda:{there - 1}'")
 
 
 def _import(module: str, extra: str) -> None:

@@ -24,9 +24,9 @@ SAMPLES = 100  # of a period, which takes 1 s
 RATE = 240  # steps a second
 STEPS = 3 * RATE
 HOLD = RATE // 20  # a target is held for 50 ms
-_AHEAD = SAMPLES // 20  # samples in that time
+AHEAD = SAMPLES // 20  # samples in that time
 _HALF_WIDTH = 10
-_COXA_SHARE = 0.5
+COXA_SHARE = 0.5
 # Of the motor's law, which is q'' = STIFFNESS (target - q) - DRAG q' in continuous time.
 STIFFNESS, DRAG = 4800.0, 96.0
 
@@ -72,9 +72,9 @@ def signals(gaits: Any, xp: Any = np) -> Any:
     amplitude, phase, duty = xp.moveaxis(gaits.reshape(*gaits.shape[:-1], LEGS, 2, 3), -1, 0)
     up = xp.ceil(SAMPLES * duty).astype(int)
     first = xp.floor(SAMPLES * phase).astype(int)
-    tick = xp.arange(0, SAMPLES, _AHEAD).reshape(-1, 1, 1)
+    tick = xp.arange(0, SAMPLES, AHEAD).reshape(-1, 1, 1)
     wave = xp.asarray(table())[up[..., None, :, :], (tick + first[..., None, :, :]) % SAMPLES]
-    scale = xp.asarray([_COXA_SHARE, 1.0]) * (math.pi / 4)
+    scale = xp.asarray([COXA_SHARE, 1.0]) * (math.pi / 4)
     return wave * (amplitude * scale)[..., None, :, :]
 
 

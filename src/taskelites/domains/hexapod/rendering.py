@@ -20,7 +20,7 @@ import numpy as np
 from taskelites.domains.hexapod.analysis import Analysis, analyse, shown_engine
 from taskelites.domains.hexapod.body import BASE, LEGS, links, mjcf
 from taskelites.domains.hexapod.episode import CORRIDOR, Rules
-from taskelites.domains.hexapod.gait import RATE
+from taskelites.domains.hexapod.gait import DIM, RATE
 
 PACKAGES = "`apt install libegl1 libgl1-mesa-dri` (EGL), or `apt install libosmesa6` (OSMesa)"
 # What draws without a window comes first: a display may be at the other end of a network.
@@ -49,6 +49,7 @@ _TOUCHING = (0.84, 0.10, 0.35, 1.0)
 _POINTER = (0.84, 0.10, 0.35, 1.0)
 # Where the camera is, in degrees and metres, and how smoothly it follows, in seconds.
 _AZIMUTH, _ELEVATION, _AWAY, _SMOOTH = 105.0, -30.0, 1.3, 0.25
+_PORTRAIT = 115.0, -32.0, 0.68
 # The scale on the floor: from, to and across, m, and its resolution.
 _FROM, _TO, _ACROSS, _DOTS = -1.0, 4.0, 0.11, 480
 
@@ -189,6 +190,36 @@ class Camera:
         self._canvas.close()
 
 
+def portrait(lengths: Any, *, width: int = 480, height: int = 400) -> np.ndarray:
+    """Draw a body that stands where it has settled, `(height, width, 3)` of uint8.
+
+    Args:
+        lengths: of the body, `(12,)`.
+        width: pixels.
+        height: pixels.
+
+    Raises:
+        ImportError: if nothing on this machine can draw; it says what to install.
+    """
+    import mujoco
+
+    lengths = np.asarray(lengths, float)
+    settled = shown_engine().walk(np.zeros(DIM), lengths).positions[0]
+    model = _model(lengths, (), None, width, height)
+    data = mujoco.MjData(model)
+    data.qpos[:] = settled
+    mujoco.mj_forward(model, data)
+    camera = mujoco.MjvCamera()
+    camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+    camera.lookat[:] = [settled[0], settled[1], 0.06]
+    camera.azimuth, camera.elevation, camera.distance = _PORTRAIT
+    canvas = Canvas(model, width, height)
+    try:
+        return canvas.draw(data, camera, [])
+    finally:
+        canvas.close()
+
+
 class Canvas:
     """A picture of a model that no window shows.
 
@@ -292,8 +323,10 @@ def _trouble(way: str) -> str:
     return said[-1][:200]
 
 
-def _model(lengths: np.ndarray, damage: tuple[tuple[int, str], ...], start: np.ndarray, width: int, height: int) -> Any:
-    """The robot on its floor, in colours, with a scale from where it starts."""
+def _model(
+    lengths: np.ndarray, damage: tuple[tuple[int, str], ...], start: np.ndarray | None, width: int, height: int
+) -> Any:
+    """The robot on its floor, in colours, with a scale from where it starts, if that is given."""
     import mujoco
 
     spec = mujoco.MjSpec.from_string(mjcf(links(lengths, damage), "", "", drawn=True))
@@ -303,7 +336,8 @@ def _model(lengths: np.ndarray, damage: tuple[tuple[int, str], ...], start: np.n
         if colour is not None:
             geom.rgba = colour
     _add_front(spec)
-    _add_scale(spec, start)
+    if start is not None:
+        _add_scale(spec, start)
     return spec.compile()
 
 

@@ -1,0 +1,295 @@
+"""Walks in MuJoCo Warp: thousands at once on a GPU, each body a set of numbers in one compiled model.
+
+The model, the motors and the rules are those of `mujoco_engine`, in 32 bits. A step of all walks (motor law, physics,
+rules) is one CUDA graph, launched 720 times; nothing is computed on the host in between. A body's numbers and its
+settled state are kept on the device from its first walk on. Walks that have ended are dropped every 120 steps, where
+fewer simulations take less time.
+
+The same call twice does not give the same bits on a GPU: contacts are found in no fixed order.
+"""
+
+import dataclasses
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import mujoco
+import mujoco_warp as mjw
+import numpy as np
+import warp as wp
+
+from taskelites.domains.hexapod import warp_kernels
+from taskelites.domains.hexapod.body import LEGS, NOMINAL, links, mjcf, spawn_height
+from taskelites.domains.hexapod.episode import SETTLE, Rules
+from taskelites.domains.hexapod.gait import STEPS, table
+from taskelites.domains.hexapod.mujoco_engine import ACTUATOR, JOINT, OPTIONS, fields, powered_joints
+
+_SIGNALS = 2 * LEGS  # a coxa and a femur per leg; the tibia copies the femur
+# As in MJX: enough for all but a few steps, and a batch waits for the slowest of its rows.
+_SOLVER = 'iterations="10" ls_iterations="10"'
+_CHUNK = 120  # steps between two looks at which walks go on
+_KEPT = 32_768  # bodies whose numbers and settled state are kept, or `worlds` if that is more; 1.5 kB each
+_LEAST = 32  # simulations of the smallest graph
+# What depends on the body; the last two follow from the others (`mjw.set_const`).
+_OF_BODY = ("body_pos", "body_ipos", "body_inertia", "geom_pos", "body_invweight0", "dof_invweight0")
+_OF_STATE = ("qpos", "qvel", "qacc_warmstart")
+
+
+class WarpEngine:
+    """Simulates walks.
+
+    Args:
+        rules: when a walk ends early.
+        damage: as `as_damage` gives it.
+        device: Warp's name of it, such as "cuda:0" or "cpu".
+        worlds: simulations at a time, at most; more rows are walked in several parts of about the same size.
+    """
+
+    def __init__(self, rules: Rules, damage: tuple[tuple[int, str], ...], device: str, worlds: int) -> None:
+        self.rules = rules
+        self.damage = damage
+        self.worlds = worlds
+        text = mjcf(links(NOMINAL, damage), f"{OPTIONS} {_SOLVER}", ACTUATOR, JOINT)
+        self._host = mujoco.MjModel.from_xml_string(text)
+        self._lock = threading.Lock()  # simulations are shared: callers from several Python threads take turns
+        self._size = 0
+        self._graphs: dict[int, Any] = {}
+        self._kept: OrderedDict[bytes, int] = OrderedDict()
+        self._places = max(_KEPT, worlds)
+        self._store: dict[str, wp.array] = {}
+        with silent():
+            self._device = wp.get_device(device)
+        if self._device.is_cuda and sys.stderr is not None and sys.stderr.isatty():
+            print("hexapod: Warp loads its kernels; it compiles them first on a new machine", file=sys.stderr)
+        with self._ours():
+            self._wave = self._array(table(), wp.float32)
+            self._motors = self._array(_motors(damage), wp.int32)
+            self._now = wp.zeros(1, dtype=int)
+
+    def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """How far each gait walks on its body, `(n,)` m; NaN where the simulation diverged."""
+        number = len(gaits)
+        found = np.empty(number)
+        parts = -(-number // self.worlds)
+        with self._lock, self._ours():
+            for i in range(parts):
+                part = slice(i * number // parts, (i + 1) * number // parts)
+                found[part] = self._some(np.asarray(gaits[part], float), np.asarray(lengths[part], float))
+        return found
+
+    def _some(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Of at most as many as there are worlds."""
+        number = len(gaits)
+        self._reserve(number)
+        bodies = self._bodies(lengths)
+        size = self._rounded(number)
+        self._place(bodies, np.arange(number), size)
+        self._begin_walks(gaits, size)
+        for done in range(0, STEPS, _CHUNK):
+            self._run(size, min(_CHUNK, STEPS - done))
+            walking = np.flatnonzero(self._walking.numpy()[:size])
+            if len(walking) == 0:
+                break
+            smaller = self._rounded(len(walking))
+            if smaller < size:
+                self._squeeze(walking, smaller)
+                size = smaller
+        return self._reached.numpy()[:number].astype(float) - self._start.numpy()[:number]
+
+    def _rounded(self, number: int) -> int:
+        """How many simulations run for so many walks: on a GPU, a size that has a graph or is worth one.
+
+        Sizes are 4 to 7 times a power of two: few graphs, and at most a fifth of the simulations idle.
+        """
+        if not self._device.is_cuda:
+            return number
+        step = max(_LEAST, 1 << max(number - 1, 1).bit_length()) // 8
+        return max(_LEAST, -(-number // step) * step)
+
+    def _reserve(self, number: int) -> None:
+        """Make room for so many simulations."""
+        if number <= self._size:
+            return
+        self._graphs.clear()
+        self._size = 0
+        size = self._rounded(number)
+        try:
+            self._allocate(size)
+        except RuntimeError as error:
+            raise MemoryError(
+                f"{size:,} simulations do not fit into the memory of {self._device.alias!r} ({error}): make the domain "
+                "with a smaller worlds=, and leave JAX less of the GPU (XLA_PYTHON_CLIENT_PREALLOCATE=false)"
+            ) from None
+        self._size = size
+        self._step(size)  # loads all kernels, which can't be done while a graph is captured
+
+    def _allocate(self, size: int) -> None:
+        host = self._host
+        contacts = 4 + int((host.geom_type == mujoco.mjtGeom.mjGEOM_SPHERE).sum())  # corners of the base, and feet
+        rows = 4 * contacts + int(host.jnt_limited.sum())
+        model = mjw.put_model(host, batch_sizes=dict.fromkeys(_OF_BODY, size))
+        model.opt.warn_overflow = 0  # each limit that the solver reaches would be printed from the GPU
+        data = mjw.put_data(host, mujoco.MjData(host), nworld=size, nconmax=contacts, njmax=rows)
+        self._model, self._data = model, data
+        self._own = {name: _flat(getattr(model, name)) for name in _OF_BODY}
+        self._own |= {name: _flat(getattr(data, name)) for name in _OF_STATE}
+        if not self._store:
+            self._store = {
+                name: wp.zeros((self._places, array.shape[1]), dtype=array.dtype) for name, array in self._own.items()
+            }
+        signals = (size, _SIGNALS)
+        self._amplitude, self._angle, self._speed = (wp.zeros(signals, dtype=float) for _ in range(3))
+        self._up, self._first = (wp.zeros(signals, dtype=int) for _ in range(2))
+        self._rows, self._walking = (wp.zeros(size, dtype=int) for _ in range(2))
+        self._aside, self._start, self._reached = (wp.zeros(size, dtype=float) for _ in range(3))
+        self._last = wp.zeros(size, dtype=wp.vec3)
+
+    def _bodies(self, lengths: np.ndarray) -> np.ndarray:
+        """The places of bodies in the store, where they are put if they are new."""
+        keys = [row.tobytes() for row in np.ascontiguousarray(lengths)]
+        for key in keys:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+        new = {key: i for i, key in enumerate(keys) if key not in self._kept}
+        if new:
+            # The oldest make room; never those of this call, which were just moved to the end.
+            free = list(range(len(self._kept), min(self._places, len(self._kept) + len(new))))
+            while len(free) < len(new):
+                free.append(self._kept.popitem(last=False)[1])
+            self._settle(lengths[list(new.values())], np.array(free))
+            self._kept.update(zip(new, free, strict=True))
+        return np.array([self._kept[key] for key in keys])
+
+    def _settle(self, lengths: np.ndarray, places: np.ndarray) -> None:
+        """Set bodies up, drop them from just above the ground, motors at zero, and keep what comes of it."""
+        number = len(lengths)
+        size = self._rounded(number)
+        padded = lengths[np.minimum(np.arange(size), number - 1)]
+        for name, values in fields(self._host, padded, self.damage).items():
+            self._fill(name, values.reshape(size, -1))
+        mjw.set_const(self._model, self._part(size))
+        state = np.tile(self._host.qpos0, (size, 1))
+        state[:, 2] = spawn_height(padded, self.damage)
+        self._fill("qpos", state)
+        for name in ("qvel", "qacc_warmstart"):
+            self._own[name].zero_()
+        self._begin_walks(None, size)
+        self._run(size, SETTLE)
+        self._move(self._own, np.arange(number), self._store, places)
+
+    def _fill(self, name: str, values: np.ndarray) -> None:
+        """Set the first rows of what simulations have of their own."""
+        source = self._array(values, wp.float32)
+        wp.copy(self._own[name], source, count=source.size)
+
+    def _place(self, bodies: np.ndarray, rows: np.ndarray, size: int) -> None:
+        """Put settled bodies into the first simulations, for these rows; the rest of them gets copies, for no row."""
+        spare = size - len(bodies)
+        self._move(self._store, np.pad(bodies, (0, spare), mode="edge"), self._own, np.arange(size))
+        wp.copy(self._rows, self._array(np.pad(rows, (0, spare), constant_values=-1), wp.int32), count=size)
+
+    def _begin_walks(self, gaits: np.ndarray | None, size: int) -> None:
+        """Start to walk; without gaits, stand still, and be judged by nobody."""
+        if gaits is None:
+            self._rows.fill_(-1)
+            gaits = np.zeros((1, _SIGNALS, 3))
+        read = self._array(gaits.reshape(-1, _SIGNALS, 3), wp.float64)
+        signals = [self._amplitude, self._up, self._first, self._angle, self._speed]
+        wp.launch(warp_kernels.read, dim=(size, _SIGNALS), inputs=[read, self._rows], outputs=signals)
+        seen = [self._walking, self._last, self._aside, self._start, self._reached, self._now]
+        wp.launch(warp_kernels.begin, dim=size, inputs=[self._rows, self._data.qpos], outputs=seen)
+
+    def _run(self, size: int, steps: int) -> None:
+        """So many steps of the first simulations."""
+        if not self._device.is_cuda:
+            for _ in range(steps):
+                self._step(size)
+            return
+        if size not in self._graphs:
+            with wp.ScopedCapture(self._device) as capture:
+                self._step(size)
+            self._graphs[size] = capture.graph
+        for _ in range(steps):
+            wp.capture_launch(self._graphs[size])
+
+    def _step(self, size: int) -> None:
+        """One step of the first simulations."""
+        data = self._part(size)
+        signals = [self._amplitude, self._up, self._first, self._motors, self._now]
+        driven = [self._angle, self._speed, data.ctrl]
+        wp.launch(warp_kernels.drive, dim=(size, _SIGNALS), inputs=[self._wave, *signals], outputs=driven)
+        mjw.step(self._model, data)
+        judged = [self._last, self._walking, self._reached, self._now]
+        wp.launch(
+            warp_kernels.judge, dim=size, inputs=[data.qpos, self._rows, self._aside, self.rules.yaw], outputs=judged
+        )
+
+    def _part(self, size: int) -> Any:
+        """The first simulations: the same arrays, of which Warp looks at fewer rows."""
+        return dataclasses.replace(self._data, nworld=size)
+
+    def _squeeze(self, walking: np.ndarray, size: int) -> None:
+        """Move walks that go on into the first simulations, in the place of walks that have ended."""
+        beyond = walking[walking >= size]
+        free = np.setdiff1d(np.arange(size), walking, assume_unique=True)[: len(beyond)]
+        if not len(beyond):
+            return
+        signals = [self._amplitude, self._up, self._first, self._angle, self._speed, self._data.ctrl]
+        single = [self._rows, self._walking, self._aside, self._last]
+        arrays = {str(i): array for i, array in enumerate([*signals, *map(_flat, single)])} | self._own
+        self._move(arrays, beyond, arrays, free)
+
+    def _move(self, source: Any, sources: np.ndarray, target: Any, targets: np.ndarray) -> None:
+        """Copy rows of arrays, by name, to rows of others."""
+        where = [self._array(rows, wp.int32) for rows in (sources, targets)]
+        for name, array in source.items():
+            dim = (len(sources), array.shape[1])
+            wp.launch(warp_kernels.copy, dim=dim, inputs=[array, where[0]], outputs=[target[name], where[1]])
+
+    def _array(self, values: np.ndarray, dtype: Any) -> Any:
+        return wp.array(values, dtype=dtype, device=self._device)
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        """Work on this device, and keep Warp from printing what it loads."""
+        with silent(), wp.ScopedDevice(self._device):
+            yield
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Let Warp print errors only."""
+    before = wp.config.log_level
+    wp.config.log_level = wp.LOG_ERROR
+    try:
+        yield
+    finally:
+        wp.config.log_level = before
+
+
+def _flat(array: Any) -> Any:
+    """The same numbers as rows of plain ones, `(n, width)`."""
+    plain = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
+    width = array.strides[0] // 4
+    return wp.array(ptr=array.ptr, shape=(len(array), width), dtype=plain, device=array.device)
+
+
+def _motors(damage: tuple[tuple[int, str], ...]) -> np.ndarray:
+    """Which two motors each signal is told to, `(signals, 2)`, by their number in the model; -1 for none."""
+    found = np.full((_SIGNALS, 2), -1)
+    joints, moved = powered_joints(damage)
+    for motor, (joint, moves) in enumerate(zip(joints, moved, strict=True)):
+        leg, segment = divmod(int(joint), 3)
+        if moves:
+            found[2 * leg + min(segment, 1), max(segment - 1, 0)] = motor
+    return found
+
+
+@lru_cache(maxsize=4)
+def engine(rules: Rules, damage: tuple[tuple[int, str], ...], device: str, worlds: int) -> WarpEngine:
+    """The engine of this process for these settings."""
+    return WarpEngine(rules, damage, device, worlds)

@@ -1,0 +1,269 @@
+"""The six-legged robot in MuJoCo Warp, on its CPU device, against MuJoCo."""
+
+import warnings
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from robots import new_engine, some_bodies, some_gaits
+
+import taskelites as te
+from taskelites.domains import hexapod
+from taskelites.domains.hexapod import mujoco_engine
+from taskelites.domains.hexapod.body import DAMAGES, NOMINAL, as_damage
+from taskelites.domains.hexapod.episode import LEAP, Rules
+from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, Motors
+
+needs_warp = pytest.mark.skipif(not find_spec("mujoco_warp"), reason="MuJoCo Warp is not installed")
+# Warp compiles its kernels for the CPU the first time, which takes about a minute.
+compiles = [needs_warp, pytest.mark.slow]
+SHORT = 60  # steps: as many as two simulators agree on to a millimetre
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Walks of 60 steps, looked at every 20."""
+    from taskelites.domains.hexapod import warp_engine
+
+    monkeypatch.setattr(warp_engine, "STEPS", SHORT)
+    monkeypatch.setattr(warp_engine, "_CHUNK", 20)
+    monkeypatch.setattr(mujoco_engine, "STEPS", SHORT)
+    return warp_engine
+
+
+def new_warp(damage=None, rules=None, worlds=64):
+    from taskelites.domains.hexapod.warp_engine import WarpEngine
+
+    return WarpEngine(rules or Rules(), as_damage(damage), "cpu", worlds)
+
+
+def some_walks(number):
+    """The builders' gaits and random ones, each on a body."""
+    gaits = np.concatenate([[REFERENCE, FORWARD], some_gaits(number - 2, 1)])
+    return gaits, np.concatenate([[NOMINAL], some_bodies(number - 1, 2)])
+
+
+class TestPhysics:
+    pytestmark = compiles
+
+    def test_distances_are_those_of_mujoco(self, short):
+        gaits, bodies = some_walks(10)
+        found = new_warp().distances(gaits, bodies)
+        assert np.abs(found - new_engine().distances(gaits, bodies)).max() < 1e-3
+        assert np.ptp(found) > 0.02
+
+    @pytest.mark.parametrize("kind", DAMAGES)
+    def test_damage_is_that_of_mujoco(self, short, kind):
+        gaits, bodies = some_walks(4)
+        damage = {0: kind, 2: "dead", 4: kind}
+        found = new_warp(damage).distances(gaits, bodies)
+        assert np.abs(found - new_engine(damage=damage).distances(gaits, bodies)).max() < 1e-3
+        assert np.abs(found - new_warp().distances(gaits, bodies)).max() > 1e-3
+
+    def test_a_whole_walk_ends_where_mujoco_says(self):
+        gaits, bodies = some_walks(8)
+        found = new_warp().distances(gaits, bodies)
+        assert np.abs(found - new_engine().distances(gaits, bodies)).max() < 0.05
+
+    def test_a_gait_or_a_body_that_is_no_number_fails_alone(self, short):
+        gaits, bodies = some_walks(6)
+        right = new_warp().distances(gaits, bodies)
+        gaits[1], bodies[4, 3] = np.nan, np.nan
+        found = new_warp().distances(gaits, bodies)
+        assert np.isnan(found[[1, 4]]).all()
+        np.testing.assert_allclose(np.delete(found, [1, 4]), np.delete(right, [1, 4]), atol=1e-5)
+
+
+class TestMotors:
+    pytestmark = compiles
+
+    def test_they_drive_joints_as_the_motor_law_says(self, short):
+        edges = np.tile([1.0, 0.29, 0.57, 0.5, 1.0, 0.0], 6)  # 100 x 0.29 is below 29 in 64 bits, and above in 32
+        gaits = np.concatenate([[edges, np.ones(DIM), np.zeros(DIM)], some_gaits(5, 3)])
+        engine = new_warp()
+        engine._squeeze = lambda walking, size: None
+        engine._rounded = lambda number: 8
+        engine.distances(gaits, np.tile(NOMINAL, (8, 1)))
+        angles, speeds = Motors(gaits).drive(SHORT)
+        np.testing.assert_allclose(engine._angle.numpy(), angles[-1].reshape(8, 12), atol=2e-6)
+        np.testing.assert_allclose(engine._speed.numpy(), speeds[-1].reshape(8, 12), atol=2e-4)
+
+    def test_each_motor_is_told_what_mujocos_are(self, short):
+        damage = {1: "dead", 3: "stuck", 4: "no-tibia"}
+        gaits, bodies = some_gaits(3, 4), some_bodies(3, 5)
+        engine, native = new_warp(damage), new_engine(damage=damage)
+        engine._rounded = lambda number: 3
+        engine.distances(gaits, bodies)
+        told = native._controls(Motors(gaits), SHORT)[:, -1]
+        np.testing.assert_allclose(engine._data.ctrl.numpy()[:3], told, atol=2e-5)
+
+
+class TestRules:
+    pytestmark = compiles
+
+    @pytest.mark.parametrize("yaw", [False, True])
+    def test_the_kernel_judges_as_the_rules_do(self, yaw):
+        import warp as wp
+
+        from taskelites.domains.hexapod import warp_kernels
+
+        rng = np.random.default_rng(0)
+        number = 400
+        before = rng.normal(0, [1.0, 0.4, 0.1], (number, 3))
+        turned = rng.normal(0, 0.25, (number, 3))
+        quaternion = np.column_stack([np.ones(number), turned])
+        quaternion /= np.linalg.norm(quaternion, axis=1, keepdims=True)
+        step = rng.normal(0, LEAP / 2, (number, 3))
+        poses = np.column_stack([before + step, quaternion])
+        poses[::50, 0] = np.nan
+        start = np.zeros((number, 7))
+        rules = Rules(yaw=yaw)
+        with np.errstate(invalid="ignore"):
+            leapt = ~rules.plausible(poses, np.column_stack([before, quaternion]))
+            ended = rules.broken(poses, start)
+        walking = np.ones(number, np.int32)
+        walking[1::10] = 0
+        arrays = {
+            "qpos": wp.array(poses, dtype=float),
+            "rows": wp.array(np.arange(number)[::-1].copy(), dtype=int),
+            "aside": wp.zeros(number, dtype=float),
+            "yaw": yaw,
+            "last": wp.array(before, dtype=wp.vec3),
+            "walking": wp.array(walking, dtype=int),
+            "reached": wp.full(number, 7.0, dtype=float),
+            "now": wp.zeros(1, dtype=int),
+        }
+        wp.launch(warp_kernels.judge, dim=number, inputs=list(arrays.values()))
+        np.testing.assert_array_equal(arrays["walking"].numpy() == 1, (walking == 1) & ~leapt & ~ended)
+        expected = np.where(walking == 0, 7.0, np.where(leapt, np.nan, poses[:, 0]))[::-1]
+        np.testing.assert_allclose(arrays["reached"].numpy(), expected, rtol=1e-6)
+        assert leapt.any()
+        assert (ended & ~leapt).any()
+        assert arrays["now"].numpy() == [1]
+
+    def test_the_rule_on_yaw_ends_walks(self):
+        gaits, bodies = some_walks(8)
+        plain, strict = (new_warp(rules=Rules(yaw=yaw)).distances(gaits, bodies) for yaw in (False, True))
+        native = new_engine(rules=Rules(yaw=True)).distances(gaits, bodies)
+        assert np.abs(strict - native).max() < 0.05
+        assert (np.abs(plain - strict) > 0.005).any()
+
+
+class TestSimulations:
+    """No answer depends on how simulations are grouped, padded or moved."""
+
+    pytestmark = compiles
+
+    def test_parts(self, short):
+        gaits, bodies = some_walks(10)
+        whole = new_warp().distances(gaits, bodies)
+        np.testing.assert_allclose(new_warp(worlds=3).distances(gaits, bodies), whole, atol=1e-6)
+        one_by_one = [new_warp().distances(gaits[[i]], bodies[[i]])[0] for i in (0, 7)]
+        np.testing.assert_allclose(one_by_one, whole[[0, 7]], atol=1e-6)
+        assert new_warp().distances(gaits[:0], bodies[:0]).shape == (0,)
+
+    def test_padding(self, short, monkeypatch):
+        gaits, bodies = some_walks(5)
+        whole = new_warp().distances(gaits, bodies)
+        monkeypatch.setattr(short.WarpEngine, "_rounded", lambda self, number: 4 * (number // 4 + 1))
+        np.testing.assert_allclose(new_warp().distances(gaits, bodies), whole, atol=1e-6)
+
+    def test_walks_that_end_make_room_for_the_others(self, monkeypatch):
+        """A look after each 30 steps moves walks again and again."""
+        from taskelites.domains.hexapod import warp_engine
+
+        gaits, bodies = some_walks(10)
+        moved = []
+        squeeze = warp_engine.WarpEngine._squeeze
+
+        def noted(self, walking, size):
+            moved.append(int((walking >= size).sum()))
+            squeeze(self, walking, size)
+
+        monkeypatch.setattr(warp_engine, "_CHUNK", 30)
+        monkeypatch.setattr(warp_engine.WarpEngine, "_squeeze", noted)
+        found = new_warp(rules=Rules(yaw=True)).distances(gaits, bodies)
+        assert sum(moved) > 0
+        monkeypatch.setattr(warp_engine, "_CHUNK", 720)
+        np.testing.assert_allclose(new_warp(rules=Rules(yaw=True)).distances(gaits, bodies), found, atol=1e-6)
+
+    def test_bodies_are_kept_and_the_oldest_make_room(self, short, monkeypatch):
+        settled = []
+        settle = short.WarpEngine._settle
+        monkeypatch.setattr(short, "_KEPT", 4)
+        monkeypatch.setattr(
+            short.WarpEngine,
+            "_settle",
+            lambda self, lengths, places: settled.append(len(lengths)) or settle(self, lengths, places),
+        )
+        gaits, bodies = some_walks(6)
+        right = new_engine().distances(gaits, bodies)
+        engine = new_warp(worlds=4)
+        for rows in ([0, 1, 2], [2, 1, 0, 1], [3, 4], [0, 2], [5, 0, 4, 3]):
+            assert np.abs(engine.distances(gaits[rows], bodies[rows]) - right[rows]).max() < 1e-3
+        # The third call puts body 2 out, the fourth settles it again in the place of body 1, the fifth puts body 2 out.
+        assert settled == [3, 2, 1, 1]
+
+    def test_sizes_with_a_graph_are_few_and_hold_all(self):
+        engine = new_warp()
+        engine._device = type("Gpu", (), {"is_cuda": True})()
+        sizes = {number: engine._rounded(number) for number in range(1, 20_000)}
+        assert all(number <= size <= max(32, 1.25 * number) for number, size in sizes.items())
+        assert len(set(sizes.values())) < 50
+        assert all(sizes[size] == size for size in set(sizes.values()) if size < 20_000)
+        assert sizes[10_240] == 10_240
+
+
+class TestDomain:
+    pytestmark = needs_warp
+
+    @pytest.mark.slow
+    def test_a_run_on_the_cpu(self, short):
+        with pytest.warns(UserWarning, match=r"device='cpu' simulates one walk after another, .* for tests"):
+            domain = te.domain("hexapod", tasks=5, engine="warp", device="cpu")
+        assert domain.call == "batch"
+        assert domain.rows_per_call == 10_240
+        assert domain.options["simulator"].startswith("mujoco-warp ")
+        result = te.solve(domain, evaluations=64, algorithm="mt-map-elites", progress=False)
+        native = te.domain("hexapod", tasks=5).fitness(result.solutions, result.tasks.descriptors)
+        assert np.abs(result.fitness - native).max() < 1e-3
+
+    def test_without_a_gpu_an_error_names_the_engine_that_needs_none(self, monkeypatch):
+        import warp
+
+        monkeypatch.setattr(warp, "get_cuda_device_count", lambda: 0)
+        with pytest.raises(ValueError, match=r"needs an NVIDIA GPU .* engine='mujoco' runs on processors"):
+            te.domain("hexapod", tasks=5, engine="warp")
+        monkeypatch.setattr(warp, "get_cuda_device_count", lambda: 2)
+        with pytest.raises(ValueError, match=r"device is 'cuda:2', but .* are 'cuda:0' to 'cuda:1'"):
+            te.domain("hexapod", tasks=5, engine="warp", device="cuda:2")
+        assert te.domain("hexapod", tasks=5, engine="warp", device="cuda:1").call == "batch"
+
+    @pytest.mark.parametrize("device", ["gpu", "cuda:", 0])
+    def test_a_device_that_is_none(self, device):
+        with pytest.raises(ValueError, match=r"device must be 'cuda', .* or 'cpu', not"):
+            te.domain("hexapod", tasks=5, engine="warp", device=device)
+
+    @pytest.mark.slow
+    def test_too_many_simulations_for_the_memory(self, monkeypatch):
+        engine = new_warp(worlds=100_000)
+
+        def full(size):
+            raise RuntimeError("Failed to allocate 5000000000 bytes on device 'cuda:0'")
+
+        monkeypatch.setattr(engine, "_allocate", full)
+        with pytest.raises(
+            MemoryError, match=r"64 simulations do not fit into the memory of 'cpu' .* a smaller worlds="
+        ):
+            engine.distances(*some_walks(64))
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(hexapod.ENGINES, "warp", ("batch", "no_such_warp", "warp", ("mujoco",)))
+    with pytest.raises(ImportError, match=r"pip install 'taskelites\[warp\]'"):
+        te.domain("hexapod", tasks=5, engine="warp")
+
+
+def test_worlds_must_be_a_number():
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="worlds must be"):
+        te.domain("hexapod", tasks=5, engine="warp", device="cpu", worlds=0)
