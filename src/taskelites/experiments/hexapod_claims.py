@@ -5,10 +5,11 @@ criteria but the test; each is ours, and stands on the page beside the claim.
 """
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.algorithms import Monet
 from taskelites.analysis import Transfer
 from taskelites.experiments import claims
 from taskelites.experiments.claims import Claim, Verdict, said
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BANDIT, RANDOM_TASK, CMA, ALL_TASKS = FOUR = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all")
+# The algorithms of two later papers, and the mean that MONET's paper reports for each after 1,000,000 evaluations, m.
+FOLLOWUPS: dict[str, Any] = {"monet": Monet(), "monet, tuned": Monet(tuned="hexapod"), "pt-map-elites": "pt-map-elites"}
+PUBLISHED = {BANDIT: 0.530, "monet": 0.695, "pt-map-elites": 0.727, "monet, tuned": 0.956}
 TOP = 10
 # In the paper, m and evaluations.
 PAPER_MEAN, PAPER_TRANSFER, PAPER_BUDGET, PAPER_TASKS = 0.7, -0.4, 1_000_000, 2000
@@ -39,20 +43,37 @@ class Measured(claims.Measured):
         mapped: a run of Multi-task MAP-Elites.
         transfer: of its best elites.
         task: which of the map's bodies the single runs are on.
+        followups: of the algorithms of later papers, on the same bodies.
+        pilot: of Multi-task MAP-Elites with and without asking ahead.
     """
 
     def __init__(
-        self, comparison: Comparison, single: Comparison, mapped: Result, transfer: Transfer, task: int
+        self,
+        comparison: Comparison,
+        single: Comparison,
+        mapped: Result,
+        transfer: Transfer,
+        task: int,
+        *,
+        followups: Comparison | None = None,
+        pilot: Comparison | None = None,
     ) -> None:
         super().__init__(comparison)
+        self.followups = followups
+        self.pilot = pilot
         self.single = single
         self.map = mapped
         self.transfer = transfer
         self.task = task
 
     @property
+    def comparisons(self) -> list[Comparison]:
+        """All that were made."""
+        return [found for found in (self.comparison, self.single, self.followups, self.pilot) if found is not None]
+
+    @property
     def per_task(self) -> float:
-        """Evaluations a task in a run of the comparison."""
+        """Evaluations per task in a run of the comparison."""
         return self.comparison.budget / len(self.comparison.worst)
 
     @property

@@ -33,7 +33,7 @@ def figure(now: Measured, algorithms: list[str]) -> Any:
     bodies = np.asarray(now.comparison.results[BANDIT][0].tasks.descriptors)
     shown = [NOMINAL, *bodies[: len(drawings) - 1]]
     for i, (ax, lengths) in enumerate(zip(drawings, shown, strict=False)):
-        draw_body(lengths, ax, legend=i == 0)
+        show_body(lengths, ax, legend=i == 0)
         name = "the robot, all lengths in the middle" if i == 0 else f"body {i - 1} of the tasks"
         ax.set_title(f"{'ABCD'[i]}  {name}", fontsize="medium")
     for ax in drawings[len(shown) :]:
@@ -63,9 +63,22 @@ def map_figure(now: Measured) -> Any:
     draw_transfer(now, left)
     draw_lengths(now, middle)
     best = int(best_elites(now.map, 0.0, least=1)[0])
-    draw_body(np.asarray(now.map.tasks.descriptors)[best], right, legend=True)
+    show_body(np.asarray(now.map.tasks.descriptors)[best], right, legend=True)
     right.set_title(f"D  the best body: {now.map.fitness[best]:.2f} m", fontsize="medium")
     return whole
+
+
+def show_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:
+    """Show a body as MuJoCo's camera sees it, or as sticks where nothing can render."""
+    from taskelites.domains.hexapod.rendering import portrait
+
+    try:
+        picture = portrait(lengths, width=720, height=600)
+    except ImportError:
+        draw_body(lengths, ax, legend=legend)
+        return
+    ax.imshow(picture)
+    ax.set_axis_off()
 
 
 def draw_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:

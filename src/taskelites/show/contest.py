@@ -94,7 +94,8 @@ def finals(
     chosen = _chosen(comparison, labels)
     transform, name = _measure(comparison, measure)
     ax = axes_or_new(ax)
-    values = [transform(comparison.curves(label)[1][:, -1]) for label in chosen]
+    runs = comparison.replicates()
+    values = [transform(runs.loc[runs["algorithm"] == label, "mean_all"].to_numpy()) for label in chosen]
     names = [shown(label) for label in chosen]
     boxes = ax.boxplot(
         values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=names
