@@ -16,10 +16,10 @@ import numpy as np
 
 import taskelites as te
 from taskelites.algorithms.auto import NUMBERS, RULES, WAYS
-from taskelites.metrics import area, evaluations_to, held
-from taskelites.search.compiled import Compiled
-from taskelites.search.record import logged_points
-from taskelites.search.statement import make_job
+from taskelites.core.metrics import area, evaluations_to, held
+from taskelites.search.history import logged_points
+from taskelites.search.jax_loop import JaxLoop
+from taskelites.search.job import make_job
 
 SEED = 1000
 
@@ -106,7 +106,7 @@ def speed(options):
 def _advanced(domain, algorithm, steps=4000):
     """What takes so many steps from where as many were taken."""
     job = make_job(domain, None, None, None, None, algorithm, 64, 1_000_000, None, None)
-    search = Compiled(job, [SEED])
+    search = JaxLoop(job, [SEED])
     search.states, _ = search._advanced(steps, 64)
     return lambda: search._advanced(steps, 64)[0]
 

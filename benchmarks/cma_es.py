@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import taskelites as te
-from taskelites.experiments.pycma import new_strategy
+from taskelites.experiments.comparison.pycma import new_strategy
 
 TASKS, EACH, DIM = 5000, 200, 10
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 import taskelites as te
-from taskelites.prediction import Predictor
+from taskelites.results.prediction import Predictor
 
 BOX = te.Box([0, 0], [1, 1])
 NEW = te.tasks.uniform(500, BOX.lower, BOX.upper, seed=1).descriptors

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 import taskelites as te
-from taskelites.analysis.choice import best_elites, spread_elites
 from taskelites.analysis.covering import make_cover
+from taskelites.analysis.elites import best_elites, spread_elites
 
 SIZES = {"arm": (2000, 200_000, (50, 100)), "hexapod": (100, 8_000, (10, 20))}
 K, DRAWS = 8, 5

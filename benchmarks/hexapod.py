@@ -33,7 +33,7 @@ from taskelites.domains.hexapod.body import GRAVITY, LOWER, NOMINAL, UPPER, as_d
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, STEPS
 from taskelites.domains.hexapod.mujoco_engine import MujocoEngine
-from taskelites.experiments.pycma import import_cma
+from taskelites.experiments.comparison.pycma import import_cma
 
 ROUNDS = 5
 

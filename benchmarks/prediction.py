@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import taskelites as te
-from taskelites.prediction import METHODS
+from taskelites.results.prediction import METHODS
 
 
 def main() -> None:

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import transcription
 
 import taskelites as te
-from taskelites import draws
-from taskelites.runs import Interruption, Keeper
-from taskelites.search.compiled import Compiled, _advance
-from taskelites.search.record import Recorder
-from taskelites.search.statement import make_job
+from taskelites.core import random
+from taskelites.runs import Checkpointer, Interruption
+from taskelites.search.history import Recorder
+from taskelites.search.jax_loop import JaxLoop, _advance
+from taskelites.search.job import make_job
 
 MILLION = 1_000_000
 
@@ -58,9 +58,9 @@ def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any
     job = make_job(domain, None, None, None, None, "mt-map-elites", 64, evaluations, None, None)
 
     def run() -> Any:
-        search = Compiled(job, [0])
+        search = JaxLoop(job, [0])
         recorders = [Recorder(job, 0, None)]
-        search.run(recorders, Interruption(), lambda *_: None, Keeper())
+        search.run(recorders, Interruption(), lambda *_: None, Checkpointer())
         return search.results(recorders)[0].fitness
 
     return run
@@ -84,7 +84,7 @@ def overhead(tasks: Any, batch_size: int, algorithm: Any, evaluations: int) -> f
     """Microseconds an evaluation of a compiled run whose fitness costs next to nothing."""
     domain = te.Domain(name="free", fitness=free, tasks=tasks, bounds=(0, 1), dim=10, call="jax")
     job = make_job(domain, None, None, None, None, algorithm, batch_size, evaluations, None, None)
-    search = Compiled(job, [0])
+    search = JaxLoop(job, [0])
     rows = search.core.rows
     steps = evaluations // rows
 
@@ -120,7 +120,7 @@ def part_draws() -> None:
     """Normals for a batch of 64 solutions of 10 numbers, ours against those of `jax.random`, in a compiled loop."""
     shape, steps = (64, 10), 20_000
     runs = {}
-    for name, draw in (("jax", jax.random.normal), ("ours", draws.normal)):
+    for name, draw in (("jax", jax.random.normal), ("ours", random.normal)):
 
         @jax.jit
         def run(key: jax.Array, draw: Any = draw) -> jax.Array:
@@ -163,7 +163,7 @@ def part_start() -> None:
     imported = min(_seconds([sys.executable, "-c", "import taskelites"]) for _ in range(3))
     print(f"start: import taskelites {imported:.1f} s")
     job = make_job(te.domain("arm"), None, None, None, None, "mt-map-elites", 64, 64, None, None)
-    search = Compiled(job, [0])
+    search = JaxLoop(job, [0])
     arguments = (search.core, search.evaluate, search.states, 1, 64, None, 1.0)
     jax.clear_caches()  # the parts before this one have compiled it
     compiled = timed(lambda: _advance.lower(*arguments).compile() and None)

@@ -31,13 +31,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import taskelites as te
-from taskelites.evaluation import manner
-from taskelites.evaluation.auto import Auto
-from taskelites.evaluation.calling import Answer
-from taskelites.evaluation.engine import Engine, Finished, Work
-from taskelites.evaluation.manner import Manner
-from taskelites.evaluation.workers import Workers, cores
-from taskelites.runs import Keeper
+from taskelites.evaluation import options as evaluation_options
+from taskelites.evaluation.caller import Answer
+from taskelites.evaluation.engines.automatic import AutomaticEngine
+from taskelites.evaluation.engines.inline import Engine, Finished, Work
+from taskelites.evaluation.engines.workers import Workers, cores
+from taskelites.evaluation.options import EvaluationOptions
+from taskelites.runs import Checkpointer
 
 MILLION = 1_000_000
 ROUNDS = 3
@@ -99,7 +99,7 @@ class Middle:
 @contextmanager
 def plugged(engine: Engine) -> Iterator[None]:
     """Runs evaluate with this engine."""
-    with mock.patch.object(Manner, "_engine", return_value=engine):
+    with mock.patch.object(EvaluationOptions, "_engine", return_value=engine):
         yield
 
 
@@ -226,14 +226,14 @@ def whole_times(
     """Seconds of whole runs for each kind of workers, in turns; and what "auto" decided."""
     decided = set()
 
-    class Seen(Auto):
+    class Seen(AutomaticEngine):
         def close(self) -> None:
             decided.add(self.decision or "this process alone (no trial: the run is short)")
             super().close()
 
     times: dict[Any, list[float]] = {workers: [] for workers in sides}
     solve(fitness, call=call, evaluations=300, dim=10)  # compiles
-    with mock.patch.object(manner, "Auto", Seen):
+    with mock.patch.object(evaluation_options, "AutomaticEngine", Seen):
         for _ in range(rounds):
             for workers in sides:
                 begin = time.perf_counter()
@@ -442,14 +442,14 @@ def near_jax(solution: Any, task: Any) -> Any:
 def kept_run(fitness: Any, call: str, evaluations: int, every: str) -> tuple[float, float, int]:
     """Seconds of a run without what it does at its end; seconds in checkpoints, and their number."""
     saves: list[float] = []
-    save = Keeper.save
+    save = Checkpointer.save
 
-    def timed(self: Keeper, *arguments: Any) -> None:
+    def timed(self: Checkpointer, *arguments: Any) -> None:
         begin = time.perf_counter()
         save(self, *arguments)
         saves.append(time.perf_counter() - begin)
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Keeper, "save", timed):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Checkpointer, "save", timed):
         options = {"out": f"{folder}/run", "checkpoint_every": every, "batch_size": 1024}
         result = solve(fitness, call=call, evaluations=evaluations, **options)
     return float(result.history["seconds"][-1]), sum(saves[:-1]), len(saves) - 1

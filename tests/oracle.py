@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from taskelites import draws
+from taskelites.core import random
 
 
 def word_to_integer(word, count):
@@ -64,16 +64,16 @@ class PaperLoop:
     def draws(self):
         """The random numbers of this step, drawn as the library draws them."""
         dim, rows = len(self.lower), self.batch_size
-        key = draws.fold_in(self.key, self.step)
-        keys = draws.split(draws.fold_in(key, 1), 3)
-        parents = np.asarray(draws.words(keys[0], (2, rows)))
-        key_iso, key_line = draws.split(keys[1])
-        isotropic = np.asarray(draws.normal(key_iso, (rows, dim), jnp.dtype(float)))
-        line = np.asarray(draws.normal(key_line, (rows, 1), jnp.dtype(float)))
-        ranks = np.asarray(draws.words(keys[2], (rows,)))
-        key_solution, key_task = draws.split(draws.fold_in(key, 0))
-        uniform = np.asarray(draws.uniform(key_solution, (rows, dim), jnp.dtype(float)))
-        anywhere = np.asarray(draws.words(key_task, (rows,)))
+        key = random.fold_in(self.key, self.step)
+        keys = random.split(random.fold_in(key, 1), 3)
+        parents = np.asarray(random.words(keys[0], (2, rows)))
+        key_iso, key_line = random.split(keys[1])
+        isotropic = np.asarray(random.normal(key_iso, (rows, dim), jnp.dtype(float)))
+        line = np.asarray(random.normal(key_line, (rows, 1), jnp.dtype(float)))
+        ranks = np.asarray(random.words(keys[2], (rows,)))
+        key_solution, key_task = random.split(random.fold_in(key, 0))
+        uniform = np.asarray(random.uniform(key_solution, (rows, dim), jnp.dtype(float)))
+        anywhere = np.asarray(random.words(key_task, (rows,)))
         return parents, isotropic, line, ranks, uniform, anywhere
 
     def ask(self):

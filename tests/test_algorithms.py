@@ -12,7 +12,7 @@ from conftest import sphere
 
 import taskelites as te
 from taskelites.algorithms import ALGORITHMS, Evaluation, as_algorithm
-from taskelites.evaluation import TracedFitness
+from taskelites.evaluation import JaxFitness
 
 LIST = te.Problem(np.linspace(0, 1, 24)[:, None], bounds=[(0.0, 1.0), (-2.0, 3.0)])
 DESCRIBED = te.Problem(LIST.tasks, LIST.bounds, behaviour=[(0.0, 1.0)])
@@ -54,7 +54,7 @@ class Case:
 
     def __init__(self, settings, problem, fitness):
         self.core = settings.bind(problem, batch_size=16)
-        self.evaluate = TracedFitness(fitness, self.core.behaviour_dim)
+        self.evaluate = JaxFitness(fitness, self.core.behaviour_dim)
         self.traced = 0
         self.compiled = jax.jit(self.step)
 

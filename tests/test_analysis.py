@@ -19,9 +19,9 @@ import pytest
 
 import taskelites as te
 from taskelites import show
-from taskelites.analysis import rows
-from taskelites.analysis.choice import best_elites, chosen_elites, spread_elites
+from taskelites.analysis import evaluate as rows
 from taskelites.analysis.covering import make_cover
+from taskelites.analysis.elites import best_elites, chosen_elites, spread_elites
 
 NAN = math.nan
 # What the elite of a task (row) gives on a task (column).

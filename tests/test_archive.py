@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import insert_one_by_one
 
-from taskelites import archive
 from taskelites.algorithms.interface import NOWHERE
+from taskelites.core import archive
 
 NUMBER = 5
 # Few different values, so that ties, repeated tasks and everything that is no number are frequent.

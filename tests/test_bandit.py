@@ -3,7 +3,7 @@ import math
 import jax.numpy as jnp
 import pytest
 
-from taskelites.bandit import ucb1
+from taskelites.core.bandit import ucb1
 
 
 def test_each_arm_first_in_list_order():

@@ -9,7 +9,7 @@ import pytest
 
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
-from taskelites.evaluation import Caller, TracedFitness
+from taskelites.evaluation import Caller, JaxFitness
 from taskelites.search.optimizer import host_precision
 
 TASKS = np.linspace(0, 1, 20)[:, None]
@@ -122,7 +122,7 @@ def test_a_behaviour_that_nobody_wants_does_not_travel():
     assert troubles == []
     assert fitness.tolist() == [-abs(0.25 - task) for task in TASKS[:3, 0]]
     candidates = Candidates(solutions=jnp.asarray(solutions), niches=jnp.arange(3), tasks=jnp.asarray(tasks))
-    assert TracedFitness(traced, 1, keeps=False)(candidates, 3).behaviour is None
+    assert JaxFitness(traced, 1, keeps=False)(candidates, 3).behaviour is None
 
 
 @pytest.mark.parametrize("call", ["each", "batch", "jax"])
@@ -214,5 +214,5 @@ def test_what_uses_the_fitness_alone_drops_the_behaviour():
     found = te.solve(compiled, evaluations=500, algorithm=FOUR)
     assert np.allclose(te.reevaluate(found, compiled, samples=1).corrected, found.fitness, atol=1e-6)
     assert result.refine([[0.33]], batch, evaluations=50).coverage == 1
-    contest = te.compare(domain, algorithms=[FOUR, "random"], replicates=1, evaluations=300)
-    assert contest.results["random"][0].repertoire is None
+    found = te.compare(domain, algorithms=[FOUR, "random"], replicates=1, evaluations=300)
+    assert found.results["random"][0].repertoire is None

@@ -11,9 +11,11 @@ from test_comparison import result
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.experiments import benching, benchmark, comparison
-from taskelites.experiments.benchmark_page import page_text
-from taskelites.experiments.running import label_algorithms
+from taskelites.experiments.benchmark import benchmark
+from taskelites.experiments.benchmark import run as benching
+from taskelites.experiments.benchmark.page import page_text
+from taskelites.experiments.comparison import comparison
+from taskelites.experiments.comparison.run import label_algorithms
 
 LINE = te.tasks.grid((40,), [0], [1])
 

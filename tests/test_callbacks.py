@@ -12,7 +12,7 @@ from conftest import sphere
 from tensorboardX.proto import event_pb2
 
 import taskelites as te
-from taskelites.callbacks import MLflow, TensorBoard, WeightsAndBiases
+from taskelites.runs.callbacks import MLflow, TensorBoard, WeightsAndBiases
 
 
 def row(evaluations, replicate=0, **numbers):

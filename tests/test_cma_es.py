@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp
 
 import taskelites as te
 from taskelites.algorithms import cma_es
-from taskelites.experiments.pycma import new_strategy, solve_with_pycma
+from taskelites.experiments.comparison.pycma import new_strategy, solve_with_pycma
 
 AS_CMA_IS_NOW = te.CmaEs(penalty=False, max_std=1 / 3)
 

@@ -14,8 +14,8 @@ from conftest import sphere
 
 import taskelites as te
 from taskelites import show
-from taskelites.experiments.running import label_algorithms
-from taskelites.runs import Keeper
+from taskelites.experiments.comparison.run import label_algorithms
+from taskelites.runs import Checkpointer
 
 TASKS = te.tasks.grid((40,), [0], [1])
 TWO = ["mt-map-elites", "random"]
@@ -356,7 +356,7 @@ def test_a_compiled_run_that_was_killed_goes_on_from_its_checkpoint(tmp_path, sm
 
     options = {"replicates": 1, "evaluations": 3000, "algorithms": ["mt-map-elites"]}
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "look", saves_and_is_killed)
+        patch.setattr(Checkpointer, "look", saves_and_is_killed)
         with pytest.raises(KeyboardInterrupt):
             compare(tmp_path, small_arm, **options)
     whole = compare(tmp_path, small_arm, progress=True, **options).results["mt-map-elites"][0]

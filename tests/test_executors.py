@@ -114,7 +114,7 @@ everywhere = pytest.mark.parametrize("executor", ["threads", *ELSEWHERE], indire
 
 
 def exact(solution, task):
-    """Every step is exactly rounded, alone and in an array."""
+    """CheckpointInterval step is exactly rounded, alone and in an array."""
     return -(abs(solution[0] - task[0]) + abs(solution[1] - task[0]))
 
 
@@ -359,7 +359,7 @@ def test_an_answer_that_dask_loses_with_its_process_does_not_keep_the_run_waitin
 def test_a_cluster_without_workers_is_told_of_while_the_run_waits(monkeypatch):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("taskelites.evaluation.executors.QUIET", 0.2)
+    monkeypatch.setattr("taskelites.evaluation.engines.executor.QUIET", 0.2)
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0", silence_logs=logging.CRITICAL) as cluster,
         Client(cluster) as client,

@@ -16,8 +16,8 @@ import pytest
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.export import check_target, one_table, write_table
-from taskelites.tasks import Names
+from taskelites.problem.tasks import Names
+from taskelites.results.export import check_target, one_table, write_table
 
 
 def made(fitness, descriptors=None, **kwargs):

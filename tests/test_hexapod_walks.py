@@ -62,7 +62,7 @@ def plain_walk(gait, lengths, yaw=False):
 
 
 def test_walks_are_those_of_a_plain_loop(engine):
-    """Compiled body, plain recursion, single steps; the commands differ by 1e-16, and walks amplify what differs."""
+    """JaxLoop body, plain recursion, single steps; the commands differ by 1e-16, and walks amplify what differs."""
     gaits, bodies = np.concatenate([[FORWARD], some_gaits(9, 12)]), some_bodies(10, 13)
     strict = new_engine(Rules(yaw=True))
     ends = []

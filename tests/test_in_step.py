@@ -14,7 +14,7 @@ from conftest import sphere
 import taskelites as te
 from taskelites.algorithms import Evaluation
 from taskelites.cli import main
-from taskelites.pytree import record
+from taskelites.core.pytree import record
 from taskelites.search.optimizer import host_precision
 
 TASKS = np.linspace(0, 1, 60)[:, None]

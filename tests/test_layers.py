@@ -11,12 +11,8 @@ import taskelites
 
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
-    "errors", "pytree", "storage", "draws",
-    "tasks", "problem", "sketch", "archive", "variation", "selection", "bandit", "cells", "metrics",
-    "prediction", "repertoire",
-    "algorithms", "evaluation", "result", "export", "runs", "callbacks", "search", "domains", "analysis",
-    "experiments", "show",
-    "__init__", "cli", "__main__",
+    "errors", "storage", "problem", "core", "algorithms", "evaluation", "results", "runs", "search", "domains",
+    "analysis", "experiments", "show", "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

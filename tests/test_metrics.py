@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taskelites import metrics
+from taskelites.core import metrics
 
 FITNESS = np.array([1.0, 3.0, np.nan, -np.inf])
 

@@ -184,7 +184,7 @@ MISTAKES = [
     ),
     (
         lambda: te.MultiTaskMapElites(variation=te.SBX),
-        "variation must be a name or an operator such as te.IsoLine(), not <class 'taskelites.variation.SBX'>",
+        "variation must be a name or an operator such as te.IsoLine(), not <class 'taskelites.core.variation.SBX'>",
     ),
     (
         lambda: te.MultiTaskMapElites(random_start=1.5),

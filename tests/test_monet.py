@@ -10,13 +10,13 @@ import pytest
 from oracle import insert_one_by_one, order_from, word_to_integer
 
 import taskelites as te
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms import Evaluation
 from taskelites.algorithms.interface import replace
-from taskelites.experiments.running import label_algorithms
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.selection import nearest_others
+from taskelites.experiments.comparison.run import label_algorithms
 from taskelites.search.optimizer import host_precision
-from taskelites.selection import nearest_others
 
 POINTS = np.concatenate([np.random.default_rng(2).random((27, 2)), [[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]])
 LOWER, UPPER = np.array([0.0, -2.0, 10.0]), np.array([1.0, 2.0, 30.0])
@@ -36,14 +36,14 @@ def fitness(solutions, niches):
 @jax.jit
 def raw_numbers(key, step):
     """What the library draws in this step; of the key of the crossover, its data."""
-    keys = draws.split(draws.fold_in(key, step), 6)
+    keys = random.split(random.fold_in(key, step), 6)
     real = jnp.dtype(float)
     return (
-        draws.words(keys[0], (ROWS,)),
-        draws.words(draws.split(keys[1])[1], (ROWS,)),
-        draws.uniform(keys[2], (ROWS,), real),
-        draws.normal(keys[3], (ROWS, 3), real),
-        draws.uniform(keys[5], (ROWS, 3), real),
+        random.words(keys[0], (ROWS,)),
+        random.words(random.split(keys[1])[1], (ROWS,)),
+        random.uniform(keys[2], (ROWS,), real),
+        random.normal(keys[3], (ROWS, 3), real),
+        random.uniform(keys[5], (ROWS, 3), real),
         jax.random.key_data(keys[4]),
     )
 
@@ -260,7 +260,7 @@ def test_tasks_without_a_distance_are_linked_at_random():
 def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
     points = np.random.default_rng(0).random((2500, 3))
     expected = nearest_others(te.Tasks(points), 9)
-    monkeypatch.setattr("taskelites.tasks.TABLE_LIMIT", 2000)
+    monkeypatch.setattr("taskelites.problem.tasks.TABLE_LIMIT", 2000)
     tasks = te.Tasks(points)
     assert not tasks.fits_table
     assert np.array_equal(nearest_others(tasks, 9), expected)
@@ -270,7 +270,7 @@ def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
     assert (near[:50] < 50).all()
     assert not (near == np.arange(len(near))[:, None]).any()
     assert all(len(set(row)) == 9 for row in near.tolist())
-    monkeypatch.setattr("taskelites.selection.TABLE_ENTRIES", 10_000)
+    monkeypatch.setattr("taskelites.core.selection.TABLE_ENTRIES", 10_000)
     with pytest.raises(ValueError, match=r"125 for each of 2,500 tasks, and 10,000 in all fit; .* neighbours=4$"):
         te.Monet().bind(te.Problem(tasks, bounds=(0, 1), dim=2))
 

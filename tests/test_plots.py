@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex, to_rgba
 
 import taskelites as te
 from taskelites import show
-from taskelites.show.contest import COLOURS
+from taskelites.show.comparison_plots import COLOURS
 from taskelites.show.history import bandit_arms, bandit_table
 
 

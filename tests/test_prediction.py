@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskelites as te
-from taskelites.prediction import METHODS, SAMPLE, Predictor
+from taskelites.results.prediction import METHODS, SAMPLE, Predictor
 
 RNG = np.random.default_rng(7)
 

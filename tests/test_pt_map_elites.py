@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import taskelites as te
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms import Candidates, Evaluation
 from taskelites.algorithms.pt_map_elites import regress
-from taskelites.cells import adjacent, grid_within
 from taskelites.cli import main
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.cells import adjacent, grid_within
 from taskelites.search.optimizer import host_precision
 
 BOX = te.Box([0.0, 10.0], [1.0, 20.0])
@@ -51,7 +51,7 @@ def test_the_fit_is_numpy_s_plane_and_the_noise_the_deviation():
     design = np.concatenate([np.ones((7, 1)), places], axis=1)
     plane = np.linalg.lstsq(design, solutions, rcond=None)[0]
     with host_precision():
-        noise = np.asarray(draws.normal(KEY, (1, 2), jnp.zeros(()).dtype))
+        noise = np.asarray(random.normal(KEY, (1, 2), jnp.zeros(()).dtype))
     expected = np.concatenate([[[1.0]], wanted], axis=1) @ plane + noise * solutions.std(axis=0)
     assert np.allclose(predicted(places, solutions, wanted)[0], expected, atol=1e-9)
 

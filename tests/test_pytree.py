@@ -4,7 +4,7 @@ import dataclasses
 
 import jax
 
-from taskelites.pytree import record, static
+from taskelites.core.pytree import record, static
 
 
 @record

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.search.record import about_settings
+from taskelites.search.history import about_settings
 from taskelites.show.report import tasks as page_tasks
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.drawn import read_drawing
@@ -783,13 +783,13 @@ def test_a_run_and_a_comparison_end_with_a_report(folder):
     assert about["again"] == {"kind": "command", "text": f"{COMMAND} --seed 3"}
     assert (numbers(about["pictures"]["of"]) >= 0).sum() == te.load("one").solved.sum()
     about, _ = told(folder / "both" / "report.html")
-    assert (about["kind"], about["labels"]) == ("contest", ["random", "also"])
+    assert (about["kind"], about["labels"]) == ("comparison", ["random", "also"])
     assert about["again"]["text"].startswith("taskelites compare arm --tasks 200 --evaluations 500 --algorithms ")
     assert not (folder / "two" / "report.html").exists()
 
 
 def test_report_of_folders_and_files(folder, capsys):
-    for name, kind in (("one", "run"), ("two", "contest"), ("both", "contest"), ("one/result.npz", "run")):
+    for name, kind in (("one", "run"), ("two", "comparison"), ("both", "comparison"), ("one/result.npz", "run")):
         home = folder / name.split("/")[0]
         (home / "report.html").unlink(missing_ok=True)
         assert main(["report", name]) == 0
@@ -848,7 +848,7 @@ def test_a_run_begun_in_python_has_bars_only_and_says_why(tmp_path, monkeypatch,
 
 def test_a_report_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys.modules["taskelites.cli.reporting"], "write_report", refuse)
+    monkeypatch.setattr(sys.modules["taskelites.cli.report_command"], "write_report", refuse)
     arguments = ["run", "arm", "--tasks", "200", "--evaluations", "300", "--algorithm", "random", "--out", "here"]
     assert main([*arguments, "--quiet"]) == 0
     assert te.load("here").evaluations == 300

@@ -9,7 +9,7 @@ from test_comparison import result
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.experiments.arm_claims import BANDIT, CLAIMS, FIVE, SIZES, Measured, size_label
+from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, SIZES, Measured, size_label
 
 
 @pytest.fixture(scope="module")

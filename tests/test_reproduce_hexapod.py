@@ -13,16 +13,18 @@ import pytest
 from test_comparison import result
 
 import taskelites as te
-from taskelites.analysis import Transfer, rows
-from taskelites.analysis.choice import best_elites
+from taskelites.analysis import Transfer
+from taskelites.analysis import evaluate as rows
+from taskelites.analysis.elites import best_elites
 from taskelites.analysis.transferring import evaluate_transfer
 from taskelites.cli import main
 from taskelites.domains.hexapod.body import LOWER, UPPER
-from taskelites.experiments import comparison, hexapod
-from taskelites.experiments.hexapod_claims import BANDIT, CLAIMS, FOUR, Measured
-from taskelites.experiments.hexapod_map import asymmetry, body_table, gene_table, leg_shifts, shortest_half
-from taskelites.experiments.hexapod_runs import RunMaker
-from taskelites.tasks import uniform
+from taskelites.experiments.comparison import comparison
+from taskelites.experiments.paper.hexapod import reproduce as hexapod
+from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, FOUR, Measured
+from taskelites.experiments.paper.hexapod.map import asymmetry, body_table, gene_table, leg_shifts, shortest_half
+from taskelites.experiments.paper.hexapod.runs import RunMaker
+from taskelites.problem.tasks import uniform
 
 
 def walk(solutions, tasks):

@@ -7,7 +7,7 @@ import pytest
 
 import taskelites as te
 from taskelites import storage
-from taskelites.tasks import column_names
+from taskelites.problem.tasks import column_names
 
 
 @pytest.fixture(scope="module")

@@ -481,7 +481,7 @@ def wait_for(path, process, seconds=60):
 def workers_of(pid):
     listed = subprocess.run(["ps", "-wweo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
-    return [int(own) for own, parent, args in rows if int(parent) == pid and "worker.py" in args]
+    return [int(own) for own, parent, args in rows if int(parent) == pid and "worker_process.py" in args]
 
 
 # Each process compiles it anew, and the default takes twice as long for that.

@@ -11,7 +11,7 @@ import pytest
 import taskelites as te
 from taskelites.cli import main
 from taskelites.evaluation import Caller
-from taskelites.experiments import comparison
+from taskelites.experiments.comparison import comparison
 
 TASKS = np.linspace(0, 1, 5)[:, None]
 

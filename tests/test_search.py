@@ -12,11 +12,11 @@ import pytest
 from conftest import sphere, sphere_each
 
 import taskelites as te
-from taskelites.runs import Interruption, Keeper
-from taskelites.search import programs
-from taskelites.search.compiled import Compiled, _advance
-from taskelites.search.record import Recorder
-from taskelites.search.statement import make_job
+from taskelites.runs import Checkpointer, Interruption
+from taskelites.search import compile_cache as programs
+from taskelites.search.history import Recorder
+from taskelites.search.jax_loop import JaxLoop, _advance
+from taskelites.search.job import make_job
 
 TASKS = np.linspace(0, 1, 250)[:, None]
 
@@ -54,7 +54,7 @@ def test_programs_are_let_go_before_they_are_too_many(tmp_path, monkeypatch):
     first = run("jax")
     run("jax", batch_size=32)
     monkeypatch.setattr(programs, "_ALLOWED", tmp_path / "allowed")
-    programs.make_room()  # nothing is known of a limit
+    programs.clear_full_compile_cache()  # nothing is known of a limit
     assert _advance._cache_size() >= 2
     (tmp_path / "allowed").write_text("20\n")
     assert_same(first, run("jax"))
@@ -121,9 +121,9 @@ def test_replicates_are_the_runs_of_the_following_seeds(call):
 def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
     """As on an accelerator, where one program holds all of them."""
     job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 2000, None, None)
-    together = Compiled(job, [4, 5, 6])
+    together = JaxLoop(job, [4, 5, 6])
     recorders = [Recorder(job, i, None) for i in range(3)]
-    together.run(recorders, Interruption(), lambda *_: None, Keeper())
+    together.run(recorders, Interruption(), lambda *_: None, Checkpointer())
     for i, result in enumerate(together.results(recorders)):
         assert_same(result, run("jax", seed=4 + i))
 
@@ -258,9 +258,9 @@ def test_replicates_reach_their_target_each_in_its_own_time():
     results = run("jax", target=-0.3, evaluations=100_000, replicates=3)
     assert len({result.evaluations for result in results}) > 1
     job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 100_000, None, -0.3)
-    together = Compiled(job, [4, 5, 6])
+    together = JaxLoop(job, [4, 5, 6])
     recorders = [Recorder(job, i, None) for i in range(3)]
-    together.run(recorders, Interruption(), lambda *_: None, Keeper())
+    together.run(recorders, Interruption(), lambda *_: None, Checkpointer())
     for side_by_side, alone in zip(together.results(recorders), results, strict=True):
         assert np.array_equal(side_by_side.solutions, alone.solutions)
         assert side_by_side.evaluations == alone.evaluations

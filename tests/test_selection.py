@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import taskelites as te
-from taskelites import archive, selection
-from taskelites.selection import rank_limits, rank_of, tournament, uniform_integers, uniform_parents
+from taskelites.core import archive, selection
+from taskelites.core.selection import rank_limits, rank_of, tournament, uniform_integers, uniform_parents
 
 N = 30
 POINTS = np.random.default_rng(5).random((N, 2))

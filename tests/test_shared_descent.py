@@ -10,7 +10,7 @@ from taskelites.algorithms import Candidates, Evaluation
 from taskelites.algorithms.interface import replace
 from taskelites.algorithms.shared_descent import SharedDescent, SharedDescentCore
 
-# Compiled: one by one, the operations take longer to compile than they save.
+# JaxLoop: one by one, the operations take longer to compile than they save.
 adopt, tell, ask, chosen, direction, factor = (
     jax.jit(getattr(SharedDescentCore, name)) for name in ("adopt", "tell", "ask", "chosen", "direction", "factor")
 )

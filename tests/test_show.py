@@ -7,7 +7,7 @@ from matplotlib.path import Path
 
 import taskelites as te
 from taskelites import show
-from taskelites.show import plane
+from taskelites.show import projection as plane
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import taskelites as te
-from taskelites.prediction import METHODS
-from taskelites.search.statement import make_job
-from taskelites.search.warm import warm_initial
+from taskelites.results.prediction import METHODS
+from taskelites.search.job import make_job
+from taskelites.search.warm_start import warm_initial
 
 # All searches have 60 tasks: one compiled step serves nearly all.
 TASKS = np.linspace(0, 1, 60)[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import taskelites as te
-from taskelites.variation import OPERATORS, as_variation
+from taskelites.core.variation import OPERATORS, as_variation
 
 KEY = jax.random.key(3)
 LOWER, UPPER = jnp.array([0.0, -1000.0, 1e-6]), jnp.array([1.0, 1000.0, 2e-6])

@@ -15,7 +15,7 @@ from PIL import Image
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.cli.watching import chosen, size
+from taskelites.cli.watch_command import chosen, size
 from taskelites.domains.hexapod import rendering
 from taskelites.domains.hexapod.analysis import analyse, body_model, shown_engine
 from taskelites.domains.hexapod.body import NOMINAL, as_damage

@@ -13,11 +13,11 @@ from conftest import sphere, sphere_each
 
 import taskelites as te
 from taskelites.evaluation import Caller
-from taskelites.evaluation.auto import Auto
-from taskelites.evaluation.dispatch import Dispatcher
-from taskelites.evaluation.engine import Here, Work
-from taskelites.evaluation.manner import Manner
-from taskelites.evaluation.workers import Workers, cores
+from taskelites.evaluation.dispatcher import Dispatcher
+from taskelites.evaluation.engines.automatic import AutomaticEngine
+from taskelites.evaluation.engines.inline import InlineEngine, Work
+from taskelites.evaluation.engines.workers import Workers, cores
+from taskelites.evaluation.options import EvaluationOptions
 
 TASKS = np.linspace(0, 1, 250)[:, None]
 PROBLEM = {"bounds": (0, 1), "dim": 2, "evaluations": 700, "seed": 3}
@@ -321,7 +321,7 @@ def test_a_worker_that_someone_else_kills_costs_nothing():
                 text=True,
                 check=True,
             )
-            pids = [int(line.split()[0]) for line in listed.stdout.splitlines() if "worker.py" in line]
+            pids = [int(line.split()[0]) for line in listed.stdout.splitlines() if "worker_process.py" in line]
             os.kill(pids[0], 9)
             killed.append(pids[0])
 
@@ -474,7 +474,7 @@ def test_no_worker_is_left_behind():
         listed = subprocess.run(
             ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True
         )
-        return [line for line in listed.stdout.splitlines() if "worker.py" in line]
+        return [line for line in listed.stdout.splitlines() if "worker_process.py" in line]
 
     def raises(row):
         raise RuntimeError("mine")
@@ -502,7 +502,7 @@ class Slept:
 def tried_out(seconds, left, rows=6400):
     notes = []
     caller = Caller(Slept(seconds), "each")
-    auto = Auto(Here(caller, lambda: False), lambda: Workers(caller, 4), lambda: left, notes.append)
+    auto = AutomaticEngine(InlineEngine(caller, lambda: False), lambda: Workers(caller, 4), lambda: left, notes.append)
     dispatcher = Dispatcher(auto, chunk=None)
     solutions, tasks = np.random.default_rng(0).random((64, 2)), TASKS[:64]
     found = 0
@@ -526,15 +526,15 @@ def test_auto_stays_where_a_run_is_short():
 
 
 def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
-    monkeypatch.setattr("taskelites.evaluation.auto._TRIAL_SECONDS", 0.02)
+    monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.02)
     auto, notes = tried_out(0.0, left=10**9, rows=10**7)
     assert auto.slots == 1
     assert notes[-1].startswith("workers='auto' takes this process alone, which is ")
 
 
 def test_auto_stays_where_workers_can_not_be_used(monkeypatch):
-    monkeypatch.setattr("taskelites.evaluation.auto._TRIAL_SECONDS", 0.0)
-    monkeypatch.setattr("taskelites.evaluation.auto._WORTH_SECONDS", 0.0)
+    monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr("taskelites.evaluation.engines.automatic._WORTH_SECONDS", 0.0)
     lock = threading.Lock()
     assert te.solve(lambda x, t: float(lock.locked()), TASKS, workers="auto", **PROBLEM).evaluations == 700
 
@@ -545,7 +545,7 @@ def test_auto_gives_the_same_bits():
 
 
 def test_workers_that_make_it_slower_are_told_of(monkeypatch):
-    monkeypatch.setattr("taskelites.search.hosted._SLOW_SECONDS", 0.01)
+    monkeypatch.setattr("taskelites.search.sync_loop._SLOW_SECONDS", 0.01)
     with pytest.warns(
         te.FitnessWarning, match=r"workers make this run slower: [\d,]+ evaluations took .* workers='auto'"
     ):
@@ -553,8 +553,8 @@ def test_workers_that_make_it_slower_are_told_of(monkeypatch):
 
 
 def test_a_batch_is_cut_by_its_size_alone():
-    sizes = {size: Manner(workers=2).chunk("batch", size) for size in (1, 8, 9, 64, 128, 4096)}
+    sizes = {size: EvaluationOptions(workers=2).chunk("batch", size) for size in (1, 8, 9, 64, 128, 4096)}
     assert sizes == {1: 1, 8: 1, 9: 2, 64: 8, 128: 16, 4096: 64}
-    assert Manner().chunk("batch", 64) == 4096
-    assert Manner(workers=2).chunk("each", 64) is None
+    assert EvaluationOptions().chunk("batch", 64) == 4096
+    assert EvaluationOptions(workers=2).chunk("each", 64) is None
     assert cores() >= 1

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from taskelites import archive as archives
 from taskelites.algorithms import Candidates, Core, Elites, Info
 from taskelites.algorithms.interface import random_solutions, replace, task_rows
-from taskelites.pytree import record, static
+from taskelites.core import archive as archives
+from taskelites.core.pytree import record, static
 
 
 @record

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taskelites import callbacks, show, tasks
+    from taskelites import show
     from taskelites.algorithms import (
         Auto,
         CmaEs,
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
         RandomSampling,
     )
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
+    from taskelites.core.variation import SBX, Gaussian, IsoLine, Polynomial
     from taskelites.domains import domain
     from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
     from taskelites.evaluation import RayExecutor
     from taskelites.experiments import Bench, Comparison, bench, compare
-    from taskelites.prediction import Prediction
-    from taskelites.problem import Domain, Problem
-    from taskelites.repertoire import Repertoire
-    from taskelites.result import Result, load
-    from taskelites.runs import failures
+    from taskelites.problem import tasks
+    from taskelites.problem.problem import Domain, Problem
+    from taskelites.problem.sketch import Sketch, Stroke
+    from taskelites.problem.tasks import Box, Tasks
+    from taskelites.results.prediction import Prediction
+    from taskelites.results.repertoire import Repertoire
+    from taskelites.results.result import Result, load
+    from taskelites.runs import callbacks, failures
     from taskelites.search import Optimizer, Target, solve
-    from taskelites.sketch import Sketch, Stroke
-    from taskelites.tasks import Box, Tasks
-    from taskelites.variation import SBX, Gaussian, IsoLine, Polynomial
 
 __version__ = "0.1.0"
 
@@ -101,23 +102,23 @@ _ROOMS = {
     "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
     "evaluation": ("RayExecutor",),
     "experiments": ("Bench", "Comparison", "bench", "compare"),
-    "prediction": ("Prediction",),
-    "problem": ("Domain", "Problem"),
-    "repertoire": ("Repertoire",),
-    "result": ("Result", "load"),
+    "problem.problem": ("Domain", "Problem"),
+    "problem.sketch": ("Sketch", "Stroke"),
+    "problem.tasks": ("Box", "Tasks"),
+    "results.prediction": ("Prediction",),
+    "results.repertoire": ("Repertoire",),
+    "results.result": ("Result", "load"),
     "runs": ("failures",),
-    "sketch": ("Sketch", "Stroke"),
     "search": ("Optimizer", "Target", "solve"),
-    "tasks": ("Box", "Tasks"),
-    "variation": ("SBX", "Gaussian", "IsoLine", "Polynomial"),
+    "core.variation": ("SBX", "Gaussian", "IsoLine", "Polynomial"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES = ("callbacks", "show", "tasks")
+_MODULES = {"callbacks": "runs.callbacks", "show": "show", "tasks": "problem.tasks"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
+        return import_module(f"{__name__}.{_MODULES[name]}")
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)

@@ -128,7 +128,7 @@ def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicat
 
 
 def hostile():
-    """Every text that can come from a user is one that would like to be more than text."""
+    """CheckpointInterval text that can come from a user is one that would like to be more than text."""
     number = 42
     objects = [f"{HOSTILE[i % len(HOSTILE)]} {i}" for i in range(number)]
     descriptors = np.random.default_rng(5).random((number, 2))

@@ -36,8 +36,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.cma_es import Rates, rates
 from taskelites.algorithms.interface import (
     NOWHERE,
@@ -50,13 +48,15 @@ from taskelites.algorithms.interface import (
     task_rows,
 )
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
-from taskelites.archive import Archive
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.fits import plane_weights
+from taskelites.core.pytree import record
+from taskelites.core.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
 from taskelites.errors import one_of
-from taskelites.prediction import plane_weights
-from taskelites.problem import Problem
-from taskelites.pytree import record
-from taskelites.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
-from taskelites.tasks import Tasks
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Tasks
 
 WAYS = ("paper", "shared", "cross", "copy", "differ", "linear", "step")
 PAPER, SHARED, CROSS, COPY, DIFFER, LINEAR, STEP = range(len(WAYS))
@@ -356,17 +356,17 @@ class AutoCore(Core):
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Solutions made in the way that is drawn, for the tasks that are chosen; random ones at first."""
         numbers, archive = self.numbers, state.archive
-        key = draws.fold_in(state.key, state.step)
+        key = random.fold_in(state.key, state.step)
         starting = self.paper.starting(state)
-        draw = draws.units(draws.words(draws.fold_in(key, 2), (2,)), archive.solutions.dtype)
+        draw = random.units(random.words(random.fold_in(key, 2), (2,)), archive.solutions.dtype)
         # A distribution that has just begun to learn brings little yet.
         new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
         way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
         rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
         makers = (
-            lambda: self.paper.children(draws.fold_in(key, 1), archive, jnp.int32(0)),
-            lambda: self.moved(draws.fold_in(key, 1), state, way, rule),
-            lambda: (*self.paper.random(draws.fold_in(key, 0)), jnp.full(self.rows, NOWHERE)),
+            lambda: self.paper.children(random.fold_in(key, 1), archive, jnp.int32(0)),
+            lambda: self.moved(random.fold_in(key, 1), state, way, rule),
+            lambda: (*self.paper.random(random.fold_in(key, 0)), jnp.full(self.rows, NOWHERE)),
         )
         solutions, niches, parents = lax.switch(jnp.where(starting, 2, jnp.minimum(way, 1)), makers)
         made = jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule))
@@ -381,7 +381,7 @@ class AutoCore(Core):
     def moved(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
         """Solutions made in any way but the paper's, the tasks they are for, and their parents."""
         # All that is random, at once: a generator for each part would take longer, to compile and to run.
-        words = draws.words(key, (PAIRS + 5 + 2 * len(self.lower), self.rows))
+        words = random.words(key, (PAIRS + 5 + 2 * len(self.lower), self.rows))
         # Made before it is used: otherwise the compiler may make it again for each use.
         words = lax.optimization_barrier(words)  # type: ignore[no-untyped-call]
         of_pairs, of_two, of_row, of_genes = jnp.split(words, (PAIRS + 1, PAIRS + 3, PAIRS + 5))
@@ -407,10 +407,10 @@ class AutoCore(Core):
         solved = state.archive.fitness[focal] > -jnp.inf
         own = jnp.where(solved, focal, mate)  # an unsolved task takes its mate's elite for its own
         anyone, another = solved_by(of_two, state.archive)
-        share, genes = draws.units(of_row[:, :, None], dtype)
-        length = draws.normals(of_row[0, :, None], dtype)
+        share, genes = random.units(of_row[:, :, None], dtype)
+        length = random.normals(of_row[0, :, None], dtype)
         noise, chance = of_genes.reshape(2, self.rows, dim)
-        noise, chance = draws.normals(noise, dtype), draws.units(chance, dtype)
+        noise, chance = random.normals(noise, dtype), random.units(chance, dtype)
 
         def pick(*, shared: Any, cross: Any, copy: Any, differ: Any, step: Any) -> Array:
             of_way = jnp.broadcast_arrays(shared, cross, copy, differ, step)
@@ -444,7 +444,7 @@ class AutoCore(Core):
         elites = archive.solutions
         # GPUs round factors to ten bits unless they are told not to.
         expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
-        length = draws.normals(words[0, :, None], elites.dtype)
+        length = random.normals(words[0, :, None], elites.dtype)
         along = self.numbers["spread"] * length
         return jnp.where(whole, expected, elites[mate]) + along * (elites[near] - elites[other])
 

@@ -32,8 +32,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Core,
@@ -44,10 +42,12 @@ from taskelites.algorithms.interface import (
     replace,
     task_rows,
 )
-from taskelites.archive import Archive
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.pytree import record, static
 from taskelites.errors import whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
+from taskelites.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,7 +390,7 @@ class CmaEsCore(Core):
     def ask(self, state: State) -> tuple[Candidates, State]:
         """A generation of each task: the first solution of all tasks, then the second of all, and so on."""
         shape = (self.tasks, self.population, len(self.lower))
-        normal = draws.normal(draws.fold_in(state.key, state.step), shape, self.lower.dtype)
+        normal = random.normal(random.fold_in(state.key, state.step), shape, self.lower.dtype)
         with _exact_products():
             steps = jax.vmap(draw)(state.search, normal)
         drawn = _rows(jax.vmap(reach)(state.search, steps))

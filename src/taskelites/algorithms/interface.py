@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
-from taskelites.archive import Archive
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.pytree import record, static
+from taskelites.core.selection import uniform_integers
 from taskelites.errors import whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
-from taskelites.selection import uniform_integers
-from taskelites.tasks import Tasks
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Tasks
 
 __all__ = [
     "NOWHERE",
@@ -230,13 +230,13 @@ def box_arrays(problem: Problem) -> tuple[Array, Array]:
 
 def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:
     """Solutions uniformly at random in the box, `(rows, dim)`."""
-    inside = lower + draws.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
+    inside = lower + random.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
     return jnp.minimum(inside, upper)  # which rounding may have passed
 
 
 def random_tasks(key: Array, rows: int, tasks: int) -> Array:
     """Numbers of tasks, uniformly at random, `(rows,)`."""
-    return uniform_integers(draws.words(key, (rows,)), jnp.uint32(tasks))
+    return uniform_integers(random.words(key, (rows,)), jnp.uint32(tasks))
 
 
 def as_random_start(value: int | float) -> int | float:

@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Core,
@@ -27,9 +25,11 @@ from taskelites.algorithms.interface import (
     task_rows,
 )
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
-from taskelites.variation import IsoLine, as_variation
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.pytree import record, static
+from taskelites.core.variation import IsoLine, as_variation
+from taskelites.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +97,16 @@ class MapElitesAllCore(Core):
 
     def opening(self, state: State) -> Candidates:
         """Random solutions, each on a random task."""
-        keys = jax.vmap(lambda step: draws.fold_in(draws.fold_in(state.key, step), 0))(jnp.arange(self.start_steps))
+        keys = jax.vmap(lambda step: random.fold_in(random.fold_in(state.key, step), 0))(jnp.arange(self.start_steps))
         solutions, niches = jax.vmap(self.one_task_each.random)(keys)
         solutions, niches = solutions.reshape(-1, solutions.shape[-1]), niches.ravel()
         return Candidates(solutions=solutions, niches=niches, tasks=task_rows(self.one_task_each.descriptors, niches))
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites on all tasks, candidate by candidate."""
-        key = draws.fold_in(state.key, state.step)
-        anything, _ = self.one_task_each.random(draws.fold_in(key, 0))
-        children, *_ = self.one_task_each.children(draws.fold_in(key, 1), state.archive, jnp.int32(0))
+        key = random.fold_in(state.key, state.step)
+        anything, _ = self.one_task_each.random(random.fold_in(key, 0))
+        children, *_ = self.one_task_each.children(random.fold_in(key, 1), state.archive, jnp.int32(0))
         solutions = jnp.where(state.archive.solved_count == 0, anything, children)
         niches = jnp.tile(jnp.arange(self.tasks, dtype=jnp.int32), self.batch_size)
         candidates = Candidates(

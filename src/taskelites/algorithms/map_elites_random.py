@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from taskelites.algorithms.interface import as_random_start
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
-from taskelites.problem import Problem
-from taskelites.variation import IsoLine, as_variation
+from taskelites.core.variation import IsoLine, as_variation
+from taskelites.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Core,
@@ -42,13 +40,15 @@ from taskelites.algorithms.interface import (
     start_steps,
     task_rows,
 )
-from taskelites.archive import Archive
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.pytree import record, static
+from taskelites.core.selection import nearest_others, uniform_integers
+from taskelites.core.variation import SBX, Gaussian
 from taskelites.errors import one_of, whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
-from taskelites.selection import nearest_others, uniform_integers
-from taskelites.tasks import Tasks
-from taskelites.variation import SBX, Gaussian
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Tasks
 
 # What the paper settled on for each of its domains.
 TUNED: dict[str, dict[str, Any]] = {
@@ -202,11 +202,11 @@ class MonetCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """For random focal tasks: their elites changed, or crossed with a neighbour's; random ones at first."""
-        keys = draws.split(draws.fold_in(state.key, state.step), 6)
+        keys = random.split(random.fold_in(state.key, state.step), 6)
         archive = state.archive
         focal = random_tasks(keys[0], self.rows, self.tasks)
         neighbour, alone = self.neighbour(keys[1], archive, focal)
-        by_itself = draws.uniform(keys[2], (self.rows,), self.lower.dtype) < self.individual
+        by_itself = random.uniform(keys[2], (self.rows,), self.lower.dtype) < self.individual
         empty = archive.fitness[focal] == -jnp.inf
         own, other = archive.solutions[focal], archive.solutions[neighbour]
         # All are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
@@ -226,7 +226,7 @@ class MonetCore(Core):
 
     def neighbour(self, key: Array, archive: Archive, focal: Array) -> tuple[Array, Array]:
         """A solved neighbour of each focal task, `(rows,)`, and for which of them there is none (4)."""
-        key_links, key_rank = draws.split(key)
+        key_links, key_rank = random.split(key)
         near = self._links(key_links, focal)
         fitness = archive.fitness.at[near].get(mode="fill", fill_value=-jnp.inf)
         solved = fitness > -jnp.inf
@@ -237,7 +237,7 @@ class MonetCore(Core):
             column = jnp.min(jnp.where(fitness == greatest, place, self.links - 1), axis=1)
         else:
             until = jnp.cumsum(solved, axis=1, dtype=jnp.int32)
-            rank = uniform_integers(draws.words(key_rank, focal.shape), until[:, -1])
+            rank = uniform_integers(random.words(key_rank, focal.shape), until[:, -1])
             column = jnp.sum(until <= rank[:, None], axis=1, dtype=jnp.int32)
         chosen = jnp.take_along_axis(near, jnp.minimum(column, self.links - 1)[:, None], axis=1)[:, 0]
         return chosen, ~jnp.any(solved, axis=1)
@@ -246,7 +246,7 @@ class MonetCore(Core):
         """The tasks that each focal task is linked to, `(rows, links)`."""
         if self.network is not None:
             return self.network[focal].astype(jnp.int32)
-        others = uniform_integers(draws.words(key, (self.rows, self.links)), jnp.uint32(self.tasks - 1))
+        others = uniform_integers(random.words(key, (self.rows, self.links)), jnp.uint32(self.tasks - 1))
         return others + (others >= focal[:, None])  # 6
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:

@@ -21,8 +21,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     NOWHERE,
     Candidates,
@@ -38,13 +36,15 @@ from taskelites.algorithms.interface import (
     start_steps,
     task_rows,
 )
-from taskelites.archive import Archive
-from taskelites.bandit import ucb1
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.bandit import ucb1
+from taskelites.core.pytree import record, static
+from taskelites.core.selection import Tournament, tournament, uniform_parents
+from taskelites.core.variation import IsoLine, as_variation
 from taskelites.errors import one_of, whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
-from taskelites.selection import Tournament, tournament, uniform_parents
-from taskelites.variation import IsoLine, as_variation
+from taskelites.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +170,10 @@ class MultiTaskMapElitesCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Children of random elites, each with a task near its first parent's; random ones at first."""
-        key = draws.fold_in(state.key, state.step)
+        key = random.fold_in(state.key, state.step)
         starting = self.starting(state)
         # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
-        anything, anywhere = self.random(draws.fold_in(key, 0))
+        anything, anywhere = self.random(random.fold_in(key, 0))
         children, near, arms = self.offspring(key, state)
         niches = jnp.where(starting, anywhere, near)
         candidates = Candidates(
@@ -195,18 +195,18 @@ class MultiTaskMapElitesCore(Core):
     def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
         """What comes after the random start: solutions, the tasks they are for, the sizes they were made with."""
         arm = self.arm(state)
-        children, near, _ = self.children(draws.fold_in(key, 1), state.archive, arm)
+        children, near, _ = self.children(random.fold_in(key, 1), state.archive, arm)
         return children, near, jnp.full(self.rows, arm)
 
     def random(self, key: Array) -> tuple[Array, Array]:
         """Random solutions on random tasks (1)."""
-        key_solution, key_task = draws.split(key)
+        key_solution, key_task = random.split(key)
         solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
         return solutions, random_tasks(key_task, self.rows, self.tournament.tasks)
 
     def children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array, Array]:
         """Children of two random elites (2.1), each on a task near its first parent's (2.2), and those parents."""
-        key_parents, key_variation, key_tournament = draws.split(key, 3)
+        key_parents, key_variation, key_tournament = random.split(key, 3)
         first, second = uniform_parents(key_parents, archive, (2, self.rows))
         elites = archive.solutions
         children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)

@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from taskelites import archive as archives
 from taskelites.algorithms.interface import (
     Candidates,
     Elites,
@@ -32,10 +31,11 @@ from taskelites.algorithms.interface import (
 )
 from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElitesCore, State
-from taskelites.cells import Cells, as_cells, cut
-from taskelites.problem import Problem
-from taskelites.pytree import record
-from taskelites.variation import IsoLine, as_variation
+from taskelites.core import archive as archives
+from taskelites.core.cells import Cells, as_cells, cut
+from taskelites.core.pytree import record
+from taskelites.core.variation import IsoLine, as_variation
+from taskelites.problem.problem import Problem
 
 # An archive counts its niches in 32 bits, and one number more says "nowhere".
 _MOST_NICHES = 2**31 - 2

@@ -28,8 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Elites,
@@ -41,14 +39,16 @@ from taskelites.algorithms.interface import (
     replace,
 )
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore, State
-from taskelites.archive import Archive
-from taskelites.cells import MOST_CELLS, MOST_CENTRES, Cells, adjacent, cut, grid_within
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.cells import MOST_CELLS, MOST_CENTRES, Cells, adjacent, cut, grid_within
+from taskelites.core.pytree import record
+from taskelites.core.selection import Tournament, nearest_fresh, uniform_parents
+from taskelites.core.variation import SBX
 from taskelites.errors import whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record
-from taskelites.selection import Tournament, nearest_fresh, uniform_parents
-from taskelites.tasks import Box, Tasks
-from taskelites.variation import SBX
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Box, Tasks
 
 # What the compiler makes once, instead of anew for each number that is made of it.
 _settled: Callable[[Any], Any] = lax.optimization_barrier
@@ -178,12 +178,12 @@ class ParametricListCore(MultiTaskMapElitesCore):
         children, near, arms = super().offspring(key, state)
         if self.places is None or self.around is None:
             return children, near, arms
-        key_choice, key_task, key_noise = draws.split(draws.fold_in(key, 2), 3)
+        key_choice, key_task, key_noise = random.split(random.fold_in(key, 2), 3)
         tasks = random_tasks(key_task, self.rows, self.tournament.tasks)
         found, known = regress(
             key_noise, state.archive, self.places, self.around[tasks], self.places[tasks], self.lower, self.upper
         )
-        chosen = known & (draws.uniform(key_choice, (self.rows,), found.dtype) < self.p_regression)
+        chosen = known & (random.uniform(key_choice, (self.rows,), found.dtype) < self.p_regression)
         return (
             jnp.where(chosen[:, None], found, children),
             jnp.where(chosen, tasks, near),
@@ -241,14 +241,14 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
 
     def ask(self, state: Any) -> tuple[Candidates, Any]:
         """Children of elites, each on a fresh task near its first parent's, or predictions; random ones at first."""
-        key = draws.fold_in(state.key, state.step)
+        key = random.fold_in(state.key, state.step)
         starting = self.starting(state)
-        key_solution, key_task = draws.split(draws.fold_in(key, 0))
+        key_solution, key_task = random.split(random.fold_in(key, 0))
         anything = random_solutions(key_solution, self.rows, self.lower, self.upper)
-        fresh = draws.uniform(key_task, (self.rows, len(self.cells.lower)), anything.dtype)
+        fresh = random.uniform(key_task, (self.rows, len(self.cells.lower)), anything.dtype)
         arm = self.arm(state)
-        children, near = self._children(draws.fold_in(key, 1), state, arm)
-        key_choice, key_noise = draws.split(draws.fold_in(key, 2))
+        children, near = self._children(random.fold_in(key, 1), state, arm)
+        key_choice, key_noise = random.split(random.fold_in(key, 2))
         found, known = regress(
             key_noise,
             state.archive,
@@ -258,7 +258,7 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
             self.lower,
             self.upper,
         )
-        chosen = known & (draws.uniform(key_choice, (self.rows,), found.dtype) < self.p_regression)
+        chosen = known & (random.uniform(key_choice, (self.rows,), found.dtype) < self.p_regression)
         anywhere = (starting | chosen)[:, None]
         tasks = self._raw(jnp.where(anywhere, fresh, near))
         candidates = Candidates(
@@ -271,7 +271,7 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
 
     def _children(self, key: Array, state: Any, arm: Array) -> tuple[Array, Array]:
         """Children of two random elites, each on the nearest of some fresh tasks, in widths of the box."""
-        key_parents, key_variation, key_tournament = draws.split(key, 3)
+        key_parents, key_variation, key_tournament = random.split(key, 3)
         first, second = uniform_parents(key_parents, state.archive, (2, self.rows))
         elites = state.archive.solutions
         children = self.variation(key_variation, elites[first], elites[second], self.lower, self.upper)
@@ -342,7 +342,7 @@ def regress(
     mean = _settled(jnp.sum(share[..., None] * elites, axis=1))
     apart = elites - mean[:, None]  # so that what all elites agree on is predicted exactly
     deviation = jnp.sqrt(jnp.sum(share[..., None] * jnp.square(apart), axis=1))
-    noise = draws.normal(key, mean.shape, mean.dtype)
+    noise = random.normal(key, mean.shape, mean.dtype)
     found = mean + jnp.sum(tilt[..., None] * apart, axis=1) + deviation * noise
     return jnp.clip(found, lower, upper), number > 0
 

@@ -9,8 +9,6 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     Candidates,
     Core,
@@ -22,9 +20,11 @@ from taskelites.algorithms.interface import (
     replace,
     task_rows,
 )
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.pytree import record, static
 from taskelites.errors import whole_number
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
+from taskelites.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class RandomSamplingCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Random solutions on random tasks."""
-        key_solution, key_task = draws.split(draws.fold_in(state.key, state.step))
+        key_solution, key_task = random.split(random.fold_in(state.key, state.step))
         niches = random_tasks(key_task, self.rows, self.tasks)
         candidates = Candidates(
             solutions=random_solutions(key_solution, self.rows, self.lower, self.upper),

@@ -24,8 +24,6 @@ import numpy as np
 from jax import Array, lax
 from scipy.spatial import KDTree
 
-from taskelites import archive as archives
-from taskelites import draws
 from taskelites.algorithms.interface import (
     NOWHERE,
     Candidates,
@@ -38,10 +36,12 @@ from taskelites.algorithms.interface import (
     replace,
     task_rows,
 )
-from taskelites.archive import Archive
-from taskelites.problem import Problem
-from taskelites.pytree import record, static
-from taskelites.selection import uniform_parents
+from taskelites.core import archive as archives
+from taskelites.core import random
+from taskelites.core.archive import Archive
+from taskelites.core.pytree import record, static
+from taskelites.core.selection import uniform_parents
+from taskelites.problem.problem import Problem
 
 # Tasks that share their trials, the own one first; how many trials each remembers; how much more the own ones count.
 _NEIGHBOURS, _MEMORY, _OWN = 20, 8, 5.0
@@ -161,11 +161,11 @@ class SharedDescentCore(Core):
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """One step from the elite of each chosen task."""
-        keys = draws.split(draws.fold_in(state.key, state.step), 4)
+        keys = random.split(random.fold_in(state.key, state.step), 4)
         tasks = self.chosen(keys[0], state)
         width = self.upper - self.lower
         factor = self.factor(tasks)
-        noise = draws.normal(keys[1], (self.rows, len(width)), width.dtype)
+        noise = random.normal(keys[1], (self.rows, len(width)), width.dtype)
         along = self.direction(state, tasks, factor) * jnp.sqrt(float(len(width))) + _NOISE * noise
         steps = state.length[tasks][:, None] * jnp.einsum("bij,bj->bi", factor, along)
         # A task whose predictions all failed begins with the elite of another; while there is none, anywhere.
@@ -184,7 +184,7 @@ class SharedDescentCore(Core):
         turn = (state.step * -(-self.rows // 2) + jnp.arange(-(-self.rows // 2))) % number
         # The greatest of log-weights with Gumbel noise are a draw without replacement.
         tiny = float(np.finfo(self.lower.dtype).tiny)
-        gumbel = -jnp.log(-jnp.log(jnp.maximum(draws.uniform(key, (number,), self.lower.dtype), tiny)) + tiny)
+        gumbel = -jnp.log(-jnp.log(jnp.maximum(random.uniform(key, (number,), self.lower.dtype), tiny)) + tiny)
         score = jnp.log(state.promise + tiny) + gumbel
         return lax.top_k(score.at[turn].set(jnp.inf), self.rows)[1].astype(jnp.int32)
 

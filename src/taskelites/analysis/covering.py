@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.analysis.choice import chosen_elites, ranking, spread_elites
-from taskelites.analysis.rows import make_trial
+from taskelites.analysis.elites import chosen_elites, ranking, spread_elites
+from taskelites.analysis.evaluate import make_trial
 from taskelites.analysis.transferring import Transfer, try_on_all
 from taskelites.errors import whole_number
-from taskelites.evaluation import Manner
-from taskelites.result import Result
+from taskelites.evaluation import EvaluationOptions
+from taskelites.results.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,7 +227,7 @@ def cover(
         >>> found.table()["k"].tolist(), bool(0.4 < found.solutions[0, 0] < 0.6)
         ([1, 2, 4], True)
     """
-    manner = Manner(
+    evaluation_options = EvaluationOptions(
         workers=workers,
         executor=executor,
         on_error=on_error,
@@ -236,7 +236,7 @@ def cover(
         setup=setup,
         samples=samples,
     )
-    trial = make_trial(result, fitness, call, manner)
+    trial = make_trial(result, fitness, call, evaluation_options)
     most = whole_number("k", k, least=1)
     chosen = _candidates(result, candidates)
     return try_on_all(

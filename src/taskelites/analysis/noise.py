@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.analysis.rows import Rows, make_trial
+from taskelites.analysis.evaluate import Rows, make_trial
 from taskelites.errors import whole_number
-from taskelites.evaluation import Manner
-from taskelites.result import Result
+from taskelites.evaluation import EvaluationOptions
+from taskelites.results.result import Result
 
 DEFAULT_SAMPLES = 10
 
@@ -69,10 +69,10 @@ def reevaluate(
         >>> bool(result.fitness.mean() > 0 > result.corrected.mean())  # 0 is the best there is
         True
     """
-    manner = Manner(
+    evaluation_options = EvaluationOptions(
         workers=workers, executor=executor, on_error=on_error, retries=retries, timeout=timeout, setup=setup
     )
-    trial = make_trial(result, fitness, call, manner)
+    trial = make_trial(result, fitness, call, evaluation_options)
     if trial.call == "jax" and samples not in (None, 1):
         raise ValueError(
             f"samples must be 1 with call='jax', not {samples!r}: a JAX function gives the same number for the same "

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.analysis.choice import chosen_elites, ranking
-from taskelites.analysis.rows import Rows, Trial, make_trial
+from taskelites.analysis.elites import chosen_elites, ranking
+from taskelites.analysis.evaluate import Rows, Trial, make_trial
 from taskelites.errors import FitnessWarning
-from taskelites.evaluation import Manner
-from taskelites.result import Result
+from taskelites.evaluation import EvaluationOptions
+from taskelites.results.result import Result
 from taskelites.runs.identity import code_of, text_of
 from taskelites.storage import write_arrays
 
@@ -191,7 +191,7 @@ def transfer(
         >>> found.fitness.shape, bool(np.nanmedian(found.differences()) < -0.1)
         ((5, 200), True)
     """
-    manner = Manner(
+    evaluation_options = EvaluationOptions(
         workers=workers,
         executor=executor,
         on_error=on_error,
@@ -200,7 +200,7 @@ def transfer(
         setup=setup,
         samples=samples,
     )
-    trial = make_trial(result, fitness, call, manner)
+    trial = make_trial(result, fitness, call, evaluation_options)
     chosen = chosen_elites(result, elites, "elites")
     return try_on_all(trial, chosen, "transfer", path=path, progress=progress)
 
@@ -209,7 +209,7 @@ def evaluate_transfer(
     result: Result, domain: Any, elites: np.ndarray, path: Path, *, progress: bool = False
 ) -> Transfer:
     """For an experiment, which tells of failures itself: as `transfer`, but a file of another map is written anew."""
-    trial = make_trial(result, domain, None, Manner())
+    trial = make_trial(result, domain, None, EvaluationOptions())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitnessWarning)
         return try_on_all(trial, np.asarray(elites), "transfer", path=path, anew=True, progress=progress)
@@ -305,7 +305,7 @@ class _File:
 
 def _identity(trial: Trial, elites: np.ndarray) -> str:
     """What values that are kept must be of."""
-    tasks, samples = trial.tasks, trial.manner.samples
+    tasks, samples = trial.tasks, trial.evaluation_options.samples
     about: dict[str, Any] = {"options": trial.options, "tasks": tasks.digest}
     if not trial.options:  # a domain may say nothing of how it was made
         about |= {"code": code_of(trial.fitness), "call": trial.call}

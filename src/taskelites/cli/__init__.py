@@ -11,16 +11,16 @@ from typing import Any
 
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
-from taskelites.cli.experiments import EXPERIMENTS, bench, compare, reproduce
-from taskelites.cli.exporting import export
-from taskelites.cli.reporting import add_no_report, drawing_time, report
-from taskelites.cli.running import add_manner, add_workers, replay, resume, run, seconds
-from taskelites.cli.typed import number
-from taskelites.cli.watching import size, watch
+from taskelites.cli.experiment_commands import EXPERIMENTS, bench, compare, reproduce
+from taskelites.cli.export_command import export
+from taskelites.cli.report_command import add_no_report, drawing_time, report
+from taskelites.cli.run_command import add_manner, add_workers, replay, resume, run, seconds
+from taskelites.cli.values import number
+from taskelites.cli.watch_command import size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import FitnessError, Interrupted, RunInUseError
-from taskelites.experiments.benching import ENTRIES
-from taskelites.export import FORMATS
+from taskelites.experiments.benchmark.run import ENTRIES
+from taskelites.results.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
 _AHEAD = "batches evaluated together, for a simulator that is fast with many rows per call (default: 1)"

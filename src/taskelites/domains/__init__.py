@@ -6,7 +6,7 @@ from typing import Any
 
 from taskelites.domains import archery, arm, cartpole, hexapod, postures, valleys
 from taskelites.errors import one_of
-from taskelites.problem import Domain
+from taskelites.problem.problem import Domain
 
 DOMAINS: dict[str, Callable[..., Domain]] = {
     "arm": arm.make,

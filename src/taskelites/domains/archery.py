@@ -23,8 +23,8 @@ import numpy as np
 from jax import Array
 
 from taskelites.domains.family import tasks_in_box
-from taskelites.problem import Domain
-from taskelites.sketch import Drawing, Sketch, Stroke
+from taskelites.problem.problem import Domain
+from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("distance", "wind")
 LOWER, UPPER = (5.0, -10.0), (40.0, 10.0)

@@ -18,8 +18,8 @@ from jax import Array, lax
 
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import finite_array, one_of, whole_number
-from taskelites.problem import Domain
-from taskelites.sketch import Drawing, Sketch, Stroke
+from taskelites.problem.problem import Domain
+from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("alpha_max", "length")
 FORMS = ("distance", "exponential")

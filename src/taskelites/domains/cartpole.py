@@ -29,8 +29,8 @@ from jax import Array, lax
 
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
-from taskelites.problem import Domain
-from taskelites.sketch import Drawing, Sketch, Stroke
+from taskelites.problem.problem import Domain
+from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("pole_mass", "half_length")
 LOWER, UPPER = (0.05, 0.3), (0.5, 1.2)

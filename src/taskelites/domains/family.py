@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import whole_number
-from taskelites.tasks import Tasks, as_tasks, cvt, read
+from taskelites.problem.tasks import Tasks, as_tasks, cvt, read
 
 
 def tasks_in_box(

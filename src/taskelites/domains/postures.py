@@ -25,8 +25,8 @@ from jax import Array
 from taskelites.domains.arm import joints
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
-from taskelites.problem import Domain
-from taskelites.sketch import Drawing, Sketch, Stroke
+from taskelites.problem.problem import Domain
+from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("x", "y")
 # The corners are 0.71 m away, so that the arm, 1 m long, has room to bend in different ways everywhere.

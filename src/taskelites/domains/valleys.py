@@ -22,8 +22,8 @@ from jax import Array, lax
 
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import whole_number
-from taskelites.problem import Domain
-from taskelites.sketch import Drawing, Sketch, Stroke
+from taskelites.problem.problem import Domain
+from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("east", "north")
 # Of the unit cube in z: how many valleys stand side by side.

@@ -1,9 +1,19 @@
 """Calling the fitness: one solution at a time, a batch at a time, or traced by JAX; here, in workers, on clusters."""
 
-from taskelites.evaluation.calling import KINDS, Caller
-from taskelites.evaluation.dispatch import Dispatcher, Failure, Outcomes
-from taskelites.evaluation.manner import Manner
-from taskelites.evaluation.ray_executor import RayExecutor
-from taskelites.evaluation.traced import TracedFitness, alone
+from taskelites.evaluation.caller import KINDS, Caller
+from taskelites.evaluation.dispatcher import Dispatcher, Failure, Outcomes
+from taskelites.evaluation.engines.ray import RayExecutor
+from taskelites.evaluation.jax_fitness import JaxFitness, alone
+from taskelites.evaluation.options import EvaluationOptions
 
-__all__ = ["KINDS", "Caller", "Dispatcher", "Failure", "Manner", "Outcomes", "RayExecutor", "TracedFitness", "alone"]
+__all__ = [
+    "KINDS",
+    "Caller",
+    "Dispatcher",
+    "EvaluationOptions",
+    "Failure",
+    "JaxFitness",
+    "Outcomes",
+    "RayExecutor",
+    "alone",
+]

@@ -1,10 +1,10 @@
 """Replicates, comparisons, statistics, and the experiments of the paper."""
 
-from taskelites.experiments.arm import reproduce_arm
-from taskelites.experiments.benching import bench
-from taskelites.experiments.benchmark import Bench
-from taskelites.experiments.comparison import Comparison
-from taskelites.experiments.hexapod import reproduce_hexapod
-from taskelites.experiments.running import compare
+from taskelites.experiments.benchmark.benchmark import Bench
+from taskelites.experiments.benchmark.run import bench
+from taskelites.experiments.comparison.comparison import Comparison
+from taskelites.experiments.comparison.run import compare
+from taskelites.experiments.paper.arm.reproduce import reproduce_arm
+from taskelites.experiments.paper.hexapod.reproduce import reproduce_hexapod
 
 __all__ = ["Bench", "Comparison", "bench", "compare", "reproduce_arm", "reproduce_hexapod"]

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from taskelites.errors import StorageError
-from taskelites.result import Result
+from taskelites.results.result import Result
 from taskelites.runs.checkpoint import Checkpoints
 from taskelites.storage import write_text
 

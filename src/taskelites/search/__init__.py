@@ -10,12 +10,12 @@ from contextlib import nullcontext
 from typing import Any, overload
 
 from taskelites.errors import whole_number
-from taskelites.evaluation import Manner
-from taskelites.result import Result
+from taskelites.evaluation import EvaluationOptions
+from taskelites.results.result import Result
 from taskelites.runs import Progress
+from taskelites.search.job import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
 from taskelites.search.optimizer import Optimizer
 from taskelites.search.replicates import open_run, run_all, warn_of_failures
-from taskelites.search.statement import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
 
 __all__ = ["MOST_EVALUATIONS", "Optimizer", "Target", "solve"]
 
@@ -131,7 +131,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         >>> bool(np.abs(result.solutions[100] - tasks[100]).max() < 0.1)
         True
     """
-    manner = Manner(
+    evaluation_options = EvaluationOptions(
         workers=workers,
         executor=executor,
         on_error=on_error,
@@ -152,7 +152,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
         evaluations,
         initial,
         target,
-        manner,
+        evaluation_options,
         warm_start,
         behaviour,
         ahead,
@@ -161,16 +161,16 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]
     told = _as_callback(callback)
-    harvest = open_run(
+    store = open_run(
         job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, origin=origin
     )
-    with harvest:
+    with store:
         warn_of_tasks(job.problem, job.settings)
         shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
         with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
-            run_all(job, seeds, harvest, bar, told)
-    warn_of_failures(harvest.results)
-    return harvest.results if replicates is not None else harvest.results[0]
+            run_all(job, seeds, store, bar, told)
+    warn_of_failures(store.results)
+    return store.results if replicates is not None else store.results[0]
 
 
 def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None] | None:

@@ -15,18 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from taskelites import draws
 from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
+from taskelites.core import random
 from taskelites.errors import whole_number
-from taskelites.evaluation.dispatch import undescribed
-from taskelites.problem import Problem
-from taskelites.result import Result
+from taskelites.evaluation.dispatcher import undescribed
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, Snapshot
-from taskelites.search.programs import make_room
-from taskelites.search.record import Measures, about_run, findings, make_result, measure_inside
+from taskelites.search.compile_cache import clear_full_compile_cache
+from taskelites.search.history import Measures, about_run, findings, make_result, measure_inside
+from taskelites.search.job import Initial, Job, as_ahead, as_initial, as_seed, warn_of_tasks
 from taskelites.search.snapshot import from_arrays, to_arrays
-from taskelites.search.statement import Initial, Job, as_ahead, as_initial, as_seed, warn_of_tasks
-from taskelites.tasks import Tasks
 
 
 @contextmanager
@@ -145,12 +145,12 @@ class Optimizer:
         self._seed = as_seed(seed)
         self._evaluations = 0
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
-        make_room()
+        clear_full_compile_cache()
         with host_precision():
             self._core = settings.bind(problem, batch_size)
             self._ahead = batches_ahead(self._core, batch_size, ahead)
             problem.returned_behaviour(self._core.behaviour_dim)  # which must fit
-            key = jax.random.key(self._seed, impl=draws.IMPLEMENTATION)
+            key = jax.random.key(self._seed, impl=random.IMPLEMENTATION)
             self._state, opening = _init(self._core, key)
             known = None if initial is None else initial.candidates(key, problem)
             self._before = [candidates for candidates in (known, opening) if candidates is not None]

@@ -10,32 +10,32 @@ from typing import Any
 import jax
 import numpy as np
 
-from taskelites import metrics
+from taskelites.core import metrics
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, StorageError
-from taskelites.result import Result, load
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result, load
 from taskelites.runs import (
     Checkpoint,
-    Every,
+    Checkpointer,
+    CheckpointInterval,
     FailureLog,
     Interruption,
-    Keeper,
     Progress,
     RunFolder,
     RunLock,
 )
-from taskelites.runs.keeping import DEFAULT
-from taskelites.search.compiled import Compiled
-from taskelites.search.hosted import Hosted, runs_in_step
-from taskelites.search.plan import check_plan, plan_of
-from taskelites.search.record import Recorder
-from taskelites.search.statement import Job
-from taskelites.search.steady import Steady
-from taskelites.tasks import Tasks
+from taskelites.runs.checkpoint_interval import DEFAULT
+from taskelites.search.async_loop import AsyncLoop
+from taskelites.search.history import Recorder
+from taskelites.search.jax_loop import JaxLoop
+from taskelites.search.job import Job
+from taskelites.search.run_plan import check_plan, plan_of
+from taskelites.search.sync_loop import SyncLoop, runs_in_step
 
 Callback = Callable[[Mapping[str, Any]], None]
 
 
-class Harvest:
+class ReplicateStore:
     """Results as they come, each saved at once; whatever stops a run takes along what there is.
 
     Args:
@@ -44,14 +44,16 @@ class Harvest:
         every: how often a checkpoint is written.
     """
 
-    def __init__(self, *, several: bool, folder: RunFolder | None = None, every: Every | None = None) -> None:
+    def __init__(
+        self, *, several: bool, folder: RunFolder | None = None, every: CheckpointInterval | None = None
+    ) -> None:
         self.folder = folder
         self.several = several
-        self.every = every or Every.parse(DEFAULT)
+        self.every = every or CheckpointInterval.parse(DEFAULT)
         self.lock: RunLock | None = None
         self.results: list[Result] = []
 
-    def __enter__(self) -> "Harvest":
+    def __enter__(self) -> "ReplicateStore":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,23 +112,25 @@ class _Group:
         self.recorders += other.recorders
 
 
-def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any) -> Harvest:
+def open_run(
+    job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any
+) -> ReplicateStore:
     """Make or open the run folder, and lock it.
 
     Raises:
         FileExistsError, ValueError: if there is something else in it, or a run of something else.
         RunInUseError: if another process is at it.
     """
-    interval = Every.parse(DEFAULT if every is None else every)
+    interval = CheckpointInterval.parse(DEFAULT if every is None else every)
     if out is None:
         if resume:
             raise ValueError("resume=True goes on with the run in out=, which is missing")
-        return Harvest(several=several, every=interval)
+        return ReplicateStore(several=several, every=interval)
     folder = RunFolder(out, resume=resume)
     lock = RunLock(folder.path)
     lock.acquire()
-    harvest = Harvest(several=several, folder=folder, every=interval)
-    harvest.lock = lock
+    store = ReplicateStore(several=several, folder=folder, every=interval)
+    store.lock = lock
     plan = plan_of(job, seeds, several=several)
     try:
         if folder.known is None:
@@ -140,49 +144,49 @@ def open_run(job: Job, seeds: list[int], out: Any, *, several: bool, resume: boo
     except BaseException:
         lock.release()
         raise
-    return harvest
+    return store
 
 
 def run_all(
-    job: Job, seeds: list[int], harvest: Harvest, bar: Progress | None, callback: Callback | None = None
+    job: Job, seeds: list[int], store: ReplicateStore, bar: Progress | None, callback: Callback | None = None
 ) -> None:
-    """Run all replicates; what they find is in the harvest, whatever happens."""
-    note = partial(_note, harvest, bar)
-    prepared = Compiled.prepare(job) if job.call == "jax" else None
+    """Run all replicates; what they find is in the store, whatever happens."""
+    note = partial(_note, store, bar)
+    prepared = JaxLoop.prepare(job) if job.call == "jax" else None
     first = True
     try:
         with Interruption() as interruption:
-            for group, done in _groups(job, seeds, harvest, callback, note):
+            for group, done in _groups(job, seeds, store, callback, note):
                 if done is not None:
                     note("is complete already; only a higher budget goes on")
-                    harvest.results += done
+                    store.results += done
                     continue
                 search = _search(job, group, prepared, note)
                 show = _shift(bar, job.evaluations * group.numbers[0])
-                _run(search, group, harvest, interruption, show, compile_first=first)
+                _run(search, group, store, interruption, show, compile_first=first)
                 first = False
                 if interruption.noted:
-                    raise _interrupted(interruption, harvest.results[-len(group.numbers) :], harvest)
+                    raise _interrupted(interruption, store.results[-len(group.numbers) :], store)
     except BaseException as problem:
-        harvest.attach(problem)
+        store.attach(problem)
         with suppress(OSError):
-            harvest.note(f"stops: {str(problem) or type(problem).__name__}")
+            store.note(f"stops: {str(problem) or type(problem).__name__}")
         raise
-    harvest.note("ends")
+    store.note("ends")
 
 
 def _groups(
-    job: Job, seeds: list[int], harvest: Harvest, callback: Callback | None, note: Any
+    job: Job, seeds: list[int], store: ReplicateStore, callback: Callback | None, note: Any
 ) -> Iterator[tuple[_Group, list[Result] | None]]:
     """Runs that go together, in order; runs that are at their end already stand alone, with their results."""
     if job.call == "jax" and jax.default_backend() != "cpu":
-        group = _group(job, list(range(len(seeds))), seeds, harvest, callback, note)
+        group = _group(job, list(range(len(seeds))), seeds, store, callback, note)
         yield group, _finished(job, group)
         return
     size = runs_in_step(job) if len(seeds) > 1 else 1
     together: _Group | None = None
     for i in range(len(seeds)):
-        group = _group(job, [i], seeds, harvest, callback, note)
+        group = _group(job, [i], seeds, store, callback, note)
         done = _finished(job, group)
         if done is None and together is not None:
             together.add(group)
@@ -196,9 +200,9 @@ def _groups(
 
 
 def _group(
-    job: Job, numbers: list[int], seeds: list[int], harvest: Harvest, callback: Callback | None, note: Any
+    job: Job, numbers: list[int], seeds: list[int], store: ReplicateStore, callback: Callback | None, note: Any
 ) -> _Group:
-    folders = [folder for i in numbers if (folder := harvest.folder_of(i)) is not None]
+    folders = [folder for i in numbers if (folder := store.folder_of(i)) is not None]
     recorders = []
     for place, i in enumerate(numbers):
         folder = folders[place] if folders else None
@@ -231,9 +235,9 @@ def _search(job: Job, group: _Group, prepared: Any, note: Any) -> Any:
     """What runs a group, at its beginning or where its checkpoints are."""
     search: Any
     if job.call == "jax":
-        search = Compiled(job, group.seeds, prepared)
+        search = JaxLoop(job, group.seeds, prepared)
     else:
-        search = (Steady if job.manner.mode == "async" else Hosted)(job, group.seeds, note)
+        search = (AsyncLoop if job.evaluation_options.mode == "async" else SyncLoop)(job, group.seeds, note)
     if job.call == "jax":  # all are at the same step
         kept: list[Any] = _common_checkpoints(group.folders) or [None for _ in group.folders]
     else:
@@ -260,43 +264,43 @@ def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint]:
 
 
 def _run(
-    search: Any, group: _Group, harvest: Harvest, interruption: Interruption, show: Any, *, compile_first: bool
+    search: Any, group: _Group, store: ReplicateStore, interruption: Interruption, show: Any, *, compile_first: bool
 ) -> None:
     """Run one group to its end, and keep what it finds."""
-    recorders, keeper = group.recorders, Keeper(group.folders, harvest.every)
+    recorders, checkpointer = group.recorders, Checkpointer(group.folders, store.every)
     if search.position:
-        keeper.begin(search.position)
+        checkpointer.begin(search.position)
     error = None
     try:
         if compile_first:
             search.compile()
         for recorder in recorders:
             recorder.start_clock()
-        error = search.run(recorders, interruption, show, keeper)
+        error = search.run(recorders, interruption, show, checkpointer)
     except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
         if not _inside_the_program(problem):
             with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
-                harvest.take(search.results(recorders))
+                store.take(search.results(recorders))
             if isinstance(problem, StorageError):
-                raise StorageError(problem.errno, f"{problem.strerror}{keeper.last()}") from problem
+                raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
             raise
         error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
         error.__cause__ = problem
-    harvest.take(search.results(recorders))
+    store.take(search.results(recorders))
     if error is not None:
-        error.args = (f"{error}{harvest.where()}",)
+        error.args = (f"{error}{store.where()}",)
         raise error
 
 
-def _interrupted(interruption: Interruption, stopped: list[Result], harvest: Harvest) -> Interrupted:
+def _interrupted(interruption: Interruption, stopped: list[Result], store: ReplicateStore) -> Interrupted:
     told = max(result.evaluations for result in stopped)
-    stop = Interrupted(f"interrupted after {told:,} evaluations{harvest.where()}")
+    stop = Interrupted(f"interrupted after {told:,} evaluations{store.where()}")
     stop.signal = interruption.signal
     return stop
 
 
-def _note(harvest: Harvest, bar: Progress | None, text: str) -> None:
-    harvest.note(text)
+def _note(store: ReplicateStore, bar: Progress | None, text: str) -> None:
+    store.note(text)
     if bar is not None:
         bar.note(text)
 

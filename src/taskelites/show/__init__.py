@@ -1,11 +1,11 @@
 """Plots, each of which takes matplotlib axes to draw on and returns those it drew on; and films."""
 
 from taskelites.show.analyses import cover, transfer
-from taskelites.show.contest import comparison, finals
-from taskelites.show.course import bandit, curves
-from taskelites.show.drawing import map, maps
+from taskelites.show.comparison_plots import comparison, finals
+from taskelites.show.curve_plots import bandit, curves
 from taskelites.show.elites import distribution, parallel_coordinates
 from taskelites.show.film import write_film
+from taskelites.show.map_plots import map, maps
 from taskelites.show.report import report
 
 __all__ = [

@@ -7,7 +7,7 @@ import numpy as np
 
 from taskelites.errors import whole_number
 from taskelites.show.canvas import axes_or_new
-from taskelites.show.contest import COLOURS
+from taskelites.show.comparison_plots import COLOURS
 
 if TYPE_CHECKING:
     from taskelites.analysis import Cover, Transfer

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from taskelites.errors import whole_number
-from taskelites.result import Result, counted
+from taskelites.results.result import Result, counted
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
-from taskelites.show.contest import COLOURS
+from taskelites.show.comparison_plots import COLOURS
 
 # Dimensions, up to which the bounds are written at each axis where they differ.
 _MOST_WRITTEN = 16

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.result import Result
+from taskelites.results.result import Result
 
 _WIDTH, _HEIGHT = 220, 90
 # As many points as the curve has pixels to show.

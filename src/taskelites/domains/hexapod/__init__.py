@@ -28,8 +28,8 @@ from taskelites.domains.hexapod.gait import DIM
 from taskelites.domains.hexapod.quiet import quiet
 from taskelites.domains.hexapod.rendering import HexapodFilm
 from taskelites.errors import one_of, whole_number
-from taskelites.problem import Domain
-from taskelites.tasks import Tasks, as_tasks, read, uniform
+from taskelites.problem.problem import Domain
+from taskelites.problem.tasks import Tasks, as_tasks, read, uniform
 
 # How each is called, its module, the extra of this package that brings it, and the packages that its results depend on.
 ENGINES = {

@@ -18,7 +18,7 @@ import numpy as np
 from taskelites.domains.hexapod.body import NOMINAL, TORQUE, links, mjcf, spawn_height
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import RATE, STEPS, Motors, joint_angles
-from taskelites.evaluation.workers import cores
+from taskelites.evaluation.engines.workers import cores
 
 # Newton to convergence, pyramids of friction (MJX knows these too and agrees), motors stiff enough to follow the
 # trajectory of the motor's law to 0.011 rad; docs/hexapod.md has what else was tried.

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from taskelites.experiments import Comparison
-from taskelites.result import Result
+from taskelites.results.result import Result
 from taskelites.show.report.blob import Blob
-from taskelites.show.report.contest import contest_contents
+from taskelites.show.report.comparison import comparison_contents
 from taskelites.show.report.page import is_report, render
 from taskelites.show.report.run import run_contents
 from taskelites.storage import write_text
@@ -105,4 +105,4 @@ def _contents(
         result = Comparison(results={name: list(result)}, settings=result[0].settings)
     if not isinstance(result, Comparison):
         raise TypeError(f"result must be a Result, a list of them or a Comparison, not {type(result).__name__}")
-    return contest_contents(result, blob, command=command)
+    return comparison_contents(result, blob, command=command)

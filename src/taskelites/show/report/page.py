@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.show.contest import COLOURS
+from taskelites.show.comparison_plots import COLOURS
 from taskelites.show.report.blob import Blob
 
-_SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "contest.js", "page.js")
+_SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "comparison.js", "page.js")
 _TITLE_LENGTH = 200
 
 # By which a report is told from any other file.

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.problem.sketch import Sketch
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.corners import stepped, within_reach
 from taskelites.show.report.drawn import BOX, SIZE, DrawingError, Picture, read_drawing
 from taskelites.show.report.margins import margins, panel_extents
-from taskelites.sketch import Sketch
 
 # After so many errors without a single picture, `draw` is given up.
 _PATIENCE = 20

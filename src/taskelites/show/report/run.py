@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from taskelites import metrics
 from taskelites.algorithms import ALGORITHMS
-from taskelites.analysis.rows import tasks_of
-from taskelites.problem import CALLS, is_domain
-from taskelites.result import Result, counted
-from taskelites.search.record import about_settings
+from taskelites.analysis.evaluate import tasks_of
+from taskelites.core import metrics
+from taskelites.problem.problem import CALLS, is_domain
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result, counted
+from taskelites.search.history import about_settings
 from taskelites.show.history import bandit_arms, bandit_table, bandit_title
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures
@@ -24,7 +25,6 @@ from taskelites.show.report.tasks import (
     put_values,
     shown_tasks,
 )
-from taskelites.tasks import Tasks
 
 _OUR_TYPES = {*(each.__name__ for each in ALGORITHMS.values()), "IsoLine", "SBX", "Gaussian", "Polynomial"}
 _MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "worst": "lowest"}
@@ -257,7 +257,7 @@ def _call(value: Any) -> str:
     """What makes settings again that were kept as plain values: a name, if they are the usual ones.
 
     Example:
-        >>> from taskelites.search.record import about_settings
+        >>> from taskelites.search.history import about_settings
         >>> from taskelites.algorithms import MultiTaskMapElites
         >>> _call(about_settings(MultiTaskMapElites())), _call(about_settings(MultiTaskMapElites(tournament=50)))
         ("'mt-map-elites'", 'te.MultiTaskMapElites(tournament=(50,))')

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.result import Result
-from taskelites.show.plane import cells, frame, half_a_cell, place
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result
+from taskelites.show.projection import cells, frame, half_a_cell, place
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.page import as_json
-from taskelites.tasks import Tasks
 
 # A page holds at most so many tasks, and of more a random sample.
 MOST_TASKS = 100_000

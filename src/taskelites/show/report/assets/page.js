@@ -325,7 +325,7 @@ const page = document.getElementById("page");
 page.append(header(), live);
 if (about.kind === "run") runPage(page);
 else {
-  page.append(...contestPage(), settingsSection(), footer());
+  page.append(...comparisonPage(), settingsSection(), footer());
   document.documentElement.dataset.ready = "whole";
 }
 document.documentElement.dataset.ready ||= "map";

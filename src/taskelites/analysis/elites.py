@@ -1,0 +1,149 @@
+"""Which elites of a result: the best, those that the user names, or a few that stand for all."""
+
+import math
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+from scipy.spatial import KDTree
+
+from taskelites.results.result import Result
+
+_TOP = re.compile(r"\s*top\s+([0-9.]+)\s*(%?)\s*", re.IGNORECASE)
+
+# So many solutions show where the clusters of a million are.
+_MOST_CLUSTERED = 10_000
+
+
+def ranking(result: Result) -> np.ndarray:
+    """What says which elites are the best, `(n,)`: what was measured again, where it was, or else the fitness.
+
+    Example:
+        >>> import taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=200), evaluations=300)
+        >>> ranking(result) is result.fitness
+        True
+    """
+    return result.fitness if result.corrected is None else result.corrected
+
+
+def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
+    """The tasks with the best elites, the best one first: a share of all tasks, and at least so many.
+
+    Where elites were measured again (`te.reevaluate`), what was measured counts.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(lambda x, t: x[0] * t[0], tasks, bounds=(0, 1), dim=1, evaluations=2000)
+        >>> len(best_elites(result, 0.05))
+        15
+    """
+    fitness = ranking(result)
+    # An elite that gave no number when it was measured again comes after all that did.
+    rank = np.where(np.isfinite(fitness), -fitness, np.inf)
+    solved = np.flatnonzero(result.solved)
+    order = solved[np.argsort(rank[solved], kind="stable")]
+    return order[: max(least, math.ceil(round(share * len(result), 9)))]
+
+
+def chosen_elites(result: Result, which: Any, name: str, other: str = "") -> np.ndarray:
+    """Tasks whose elites are meant, from what a user gives: "all", "top 5 %", "top 10", or task numbers.
+
+    Args:
+        result: of which.
+        which: what the user gave.
+        name: of the argument.
+        other: what else it might have been, for the message.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(lambda x, t: x[0] * t[0], tasks, bounds=(0, 1), dim=1, evaluations=5000)
+        >>> len(chosen_elites(result, "top 5 %", "elites")), chosen_elites(result, [7, 3], "elites").tolist()
+        (15, [7, 3])
+    """
+    expected = f"{name} must be 'top 5 %', 'top 10', 'all'{other} or the numbers of solved tasks"
+    if isinstance(which, str):
+        if which.strip().lower() == "all":
+            return np.flatnonzero(result.solved)
+        match = _TOP.fullmatch(which)
+        number = _positive(match[1]) if match else None
+        if match is None or number is None or (match[2] and number > 100) or (not match[2] and number % 1):
+            raise ValueError(f"{expected}, not {which!r}")
+        return best_elites(result, number / 100, least=1) if match[2] else best_elites(result, 0.0, int(number))
+    try:
+        numbers = np.asarray(which)
+    except ValueError:
+        raise TypeError(f"{expected}, not {which!r}") from None
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+        raise TypeError(f"{expected}, not {which!r}")
+    if numbers.min() < 0 or numbers.max() >= len(result):
+        raise ValueError(f"{name} must be from 0 to {len(result) - 1}, not {numbers.min()} to {numbers.max()}")
+    if len(np.unique(numbers)) < len(numbers):
+        raise ValueError(f"{name} must name each task once")
+    unsolved = numbers[~result.solved[numbers]]
+    if len(unsolved):
+        raise ValueError(f"{name} must be solved tasks, but task {unsolved[0]} has no elite")
+    return numbers.astype(np.int64)
+
+
+def _positive(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
+
+
+def spread_elites(result: Result, number: int) -> np.ndarray:
+    """So many elites that stand for all: half of them the best, the others spread over the solutions.
+
+    Of elites with the same solution one is taken. The spread ones are those nearest to the centres of clusters.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=5000)
+        >>> len(spread_elites(result, 20))
+        20
+    """
+    ranked = best_elites(result, 1.0)
+    unique = ranked[np.sort(np.unique(result.solutions[ranked], axis=0, return_index=True)[1])]
+    if len(unique) <= number:
+        return unique
+    best, others = unique[: (number + 1) // 2], unique[(number + 1) // 2 :]
+    points = np.asarray(result.solutions[others], np.float64)
+    spread = np.ptp(points, axis=0)
+    points = points / np.where(spread > 0, spread, 1.0)
+    return np.concatenate([best, others[_centres(points, number - len(best))]])
+
+
+def _centres(points: np.ndarray, number: int) -> np.ndarray:
+    """So many points that are near the centres of clusters; filled up with others where two centres share one."""
+    if number == 0:
+        return np.empty(0, np.int64)
+    some = np.random.default_rng(0).permutation(len(points))
+    sample = points[some[:_MOST_CLUSTERED]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a cluster may stay empty
+        centres, _ = kmeans2(sample, sample[_far_apart(sample, number)], minit="matrix")
+    near = np.asarray(KDTree(points).query(centres)[1])
+    return np.array(list(dict.fromkeys(np.concatenate([near, some]).tolist()))[:number])
+
+
+def _far_apart(points: np.ndarray, number: int) -> list[int]:
+    """The first point, then so often the one that is farthest from all chosen before.
+
+    Example:
+        >>> _far_apart(np.array([[0.0], [1.0], [9.0], [4.0]]), 3)
+        [0, 2, 3]
+    """
+    chosen = [0]
+    distance = np.square(points - points[0]).sum(axis=1)
+    while len(chosen) < number:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.square(points - points[chosen[-1]]).sum(axis=1))
+    return chosen

@@ -1,0 +1,115 @@
+"""What is on disk: the domain of a run, and the results below a path."""
+
+import argparse
+import contextlib
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from taskelites.cli.run_command import as_it_was, problem_of
+from taskelites.domains import DOMAINS
+from taskelites.domains import domain as make_domain
+from taskelites.experiments.comparison.comparison import read_settings, run_folders, runs_of
+from taskelites.problem.problem import Domain
+from taskelites.problem.tasks import Box
+from taskelites.results.result import Result
+from taskelites.runs import read_plan
+
+# With what a domain is made to be shown, whatever the run was made with: that machine may have had other simulators.
+_SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
+
+
+@contextlib.contextmanager
+def domain_of(options: argparse.Namespace, folder: Path, result: Result) -> Iterator[Domain]:
+    """The domain of a run: by the command that began it, or by its settings if it is one of ours.
+
+    Raises:
+        ValueError: if only the program that began the run has it, or if it is not the same any more.
+    """
+    with contextlib.ExitStack() as stack:
+        place = next((place for place in (folder, folder.parent) if read_plan(place) is not None), None)
+        origin = None if place is None else (read_plan(place) or {}).get("origin")
+        command = origin.get("command") if isinstance(origin, dict) else None
+        if isinstance(command, list) and command[:1] == ["run"]:
+            options.run = str(place)
+            before = stack.enter_context(as_it_was(options))
+            before.set = before.set + [f"{key}={value}" for key, value in _SHOWN_WITH.get(before.domain, {}).items()]
+            domain = problem_of(before)[1]
+        else:
+            domain = _one_of_ours(result, options.run)
+        if isinstance(domain.tasks, Box):  # the run has chosen its tasks
+            if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
+                raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
+            domain = replace(domain, tasks=result.tasks, optimum=None, worst=None)
+        elif len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
+            raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
+        yield domain
+
+
+def _one_of_ours(result: Result, run: str) -> Domain:
+    """The domain that the settings of a result name, made with the options they hold."""
+    name, options = result.settings.get("problem"), result.settings.get("options")
+    if name not in DOMAINS or not isinstance(options, dict):
+        raise ValueError(
+            f"the result in {run!r} is of {name!r}, which is no domain that ships with taskelites, and no command "
+            "`taskelites run` is beside it; only its own program can show it"
+        )
+    accepted = inspect.signature(DOMAINS[name]).parameters
+    given = {key: _as_given(value) for key, value in options.items() if key in accepted}
+    if "dim" in accepted:
+        given["dim"] = result.solutions.shape[1]
+    return make_domain(name, **(given | {"tasks": result.tasks} | _SHOWN_WITH.get(name, {})))
+
+
+def _as_given(value: Any) -> Any:
+    """An option, from how settings keep it: keys of dicts as text."""
+    if isinstance(value, dict):
+        return {int(inner) if inner.isdecimal() else inner: entry for inner, entry in value.items()}
+    return value
+
+
+def nearby(path: Path) -> Path:
+    """The path, from here if it is below."""
+    with contextlib.suppress(ValueError):
+        return path.relative_to(Path.cwd())
+    return path
+
+
+def runs_in(source: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The results below a path, and what tells each of them from the others."""
+    if not source.exists():
+        raise FileNotFoundError(f"there is no run {str(source)!r}")
+    if (source / "comparison.json").is_file():
+        settings = read_settings(source)
+        for label in settings["algorithms"]:
+            place = runs_of(source, label)
+            _warn_of_missing(f"{label}: ", len(run_folders(place)), settings["replicates"])
+            for path in run_folders(place):
+                yield {"algorithm": label, "replicate": _number(path)}, path
+        return
+    replicates = [] if (source / "result.npz").is_file() or source.is_file() else run_folders(source)
+    if replicates:
+        begun = sum(path.name.removeprefix("replicate-").isdecimal() for path in source.glob("replicate-*"))
+        plan = (read_plan(source) or {}).get("plan") or {}
+        _warn_of_missing("", len(replicates), plan.get("replicates") or begun)
+        for path in replicates:
+            yield {"replicate": _number(path)}, path
+        return
+    if source.is_dir() and not (source / "result.npz").is_file() and read_plan(source) is not None:
+        raise FileNotFoundError(
+            f"the run in {str(source)!r} has no result yet; it gets one when it ends or is stopped with Ctrl-C, and "
+            "`taskelites resume` goes on with it"
+        )
+    yield {}, source
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix("replicate-"))
+
+
+def _warn_of_missing(whose: str, there: int, wanted: int) -> None:
+    if there < wanted:
+        warnings.warn(f"{whose}{there} of {wanted} runs have a result; the others are left out", stacklevel=3)

@@ -1,0 +1,1 @@
+"""The parts of algorithms: pure functions of arrays, without files, clock or printing."""

@@ -1,0 +1,1 @@
+"""What runs a fitness: this process, workers, executors, Ray."""

@@ -1,0 +1,183 @@
+"""How a Python fitness is to be evaluated: where, in how many processes, and what a failure does."""
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from taskelites.errors import one_of, whole_number
+from taskelites.evaluation.caller import Caller
+from taskelites.evaluation.dispatcher import Dispatcher
+from taskelites.evaluation.engines.automatic import AutomaticEngine
+from taskelites.evaluation.engines.executor import ExecutorEngine, forks, slots_of
+from taskelites.evaluation.engines.inline import Engine, InlineEngine
+from taskelites.evaluation.engines.workers import Workers, cores
+
+ON_ERROR = ("skip", "retry", "raise")
+MODES = ("sync", "async")
+DEFAULT_RETRIES = 2
+# Rows of a chunk of `call="batch"`: without workers, as many as fit into memory many times over.
+_WHOLE_ROWS = 4096
+# With them, 8 to 64 chunks a batch, of 16 rows if possible: enough for many workers, and not too many messages.
+_FEWEST_CHUNKS, _MOST_CHUNKS, _CHUNK_ROWS = 8, 64, 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """How to evaluate, as `te.solve` takes it; checked.
+
+    Args:
+        workers: local processes: a number, "auto" (measured), or None for this process.
+        executor: any `concurrent.futures.Executor` instead.
+        on_error: "skip", "retry" or "raise".
+        retries: how often a failed evaluation is tried again, for "retry"; 2 by default.
+        timeout: seconds for one evaluation; it needs processes that can be killed, so without `workers` there is one.
+        setup: a function without arguments; what it returns is the last argument of every call of the fitness.
+        mode: "sync", which is repeatable, or "async", in which nobody waits for the slowest of a batch.
+        samples: calls of the fitness for one evaluation, which is their mean.
+
+    Example:
+        >>> EvaluationOptions(workers=4, on_error="retry").tries_more
+        2
+    """
+
+    workers: int | str | None = None
+    executor: Any = None
+    on_error: str = "skip"
+    retries: int | None = None
+    timeout: float | None = None
+    setup: Callable[[], Any] | None = None
+    mode: str = "sync"
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        one_of("on_error", self.on_error, ON_ERROR)
+        one_of("mode", self.mode, MODES)
+        object.__setattr__(self, "samples", whole_number("samples", self.samples, least=1, most=1_000_000))
+        self._check_retries()
+        self._check_timeout()
+        if self.setup is not None and not callable(self.setup):
+            raise TypeError(f"setup must be a function without arguments, not {self.setup!r}")
+        if self.executor is not None:
+            self._check_executor()
+        elif isinstance(self.workers, str):
+            if self.workers != "auto":
+                raise ValueError(f"workers must be a number, 'auto' or None, not {self.workers!r}")
+        elif self.workers is not None:
+            object.__setattr__(self, "workers", whole_number("workers", self.workers, least=1, most=10_000))
+        elif self.timeout is not None:
+            object.__setattr__(self, "workers", 1)
+        if self.mode == "async" and self.workers is None and self.executor is None:
+            raise ValueError("mode='async' keeps several evaluations going: it needs workers= or executor=")
+
+    def _check_retries(self) -> None:
+        if self.retries is None:
+            return
+        object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
+        if self.on_error != "retry":
+            raise ValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
+
+    def _check_timeout(self) -> None:
+        if self.timeout is None:
+            return
+        wrong = f"timeout must be a number of seconds above 0, not {self.timeout!r}"
+        if isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float):
+            raise TypeError(wrong)
+        if not (self.timeout > 0 and math.isfinite(self.timeout)):
+            raise ValueError(wrong)
+
+    def _check_executor(self) -> None:
+        if not isinstance(self.executor, Executor):
+            raise TypeError(
+                f"executor must be a concurrent.futures.Executor, not {type(self.executor).__name__}; "
+                "Dask's is client.get_executor(), Ray's te.RayExecutor()"
+            )
+        if self.workers is not None:
+            raise ValueError("workers and executor are two ways to the same end; give one of them")
+        if self.timeout is not None and not getattr(self.executor, "survives_death", False):
+            raise ValueError(
+                "timeout needs processes that may be killed: workers=N, or te.RayExecutor; other executors offer no way"
+            )
+        if forks(self.executor):
+            raise ValueError(
+                "executor forks this process, which may hang in its threads; make the pool with "
+                "mp_context=multiprocessing.get_context('spawn'), or give workers=N instead"
+            )
+
+    @property
+    def tries_more(self) -> int:
+        """How often a failed evaluation is tried again."""
+        return (self.retries or DEFAULT_RETRIES) if self.on_error == "retry" else 0
+
+    @property
+    def parallel(self) -> bool:
+        """Whether anything but this process evaluates, or may."""
+        return self.workers is not None or self.executor is not None
+
+    def plain(self) -> dict[str, Any]:
+        """What is worth keeping with a result, as plain values; what is as usual is left out."""
+        told = {
+            "workers": self.workers,
+            "executor": None if self.executor is None else type(self.executor).__name__,
+            "retries": self.tries_more or None,
+            "timeout": self.timeout,
+            "mode": None if self.mode == "sync" else self.mode,
+        }
+        return {"on_error": self.on_error} | {name: value for name, value in told.items() if value is not None}
+
+    def caller(self, fitness: Callable[..., Any], call: str, behaviour_dim: int = 0, *, keeps: bool = True) -> Caller:
+        """A fitness as it is to be called; see `Caller`."""
+        return Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps)
+
+    def dispatcher(
+        self,
+        caller: Caller,
+        batch_size: int,
+        *,
+        rows_per_call: int | None = None,
+        left: Callable[[], int],
+        halt: Callable[[], Any],
+        note: Callable[[str], None],
+    ) -> Dispatcher:
+        """Start what evaluates.
+
+        Args:
+            caller: the fitness.
+            batch_size: of the search.
+            rows_per_call: rows per call at which the fitness is fastest; None if it does not say.
+            left: how many evaluations there are still to come.
+            halt: whether to stop between two evaluations.
+            note: told in a sentence what happens.
+        """
+        engine = self._engine(caller, left, halt, note)
+        chunk = self.chunk(caller.call, batch_size, rows_per_call)
+        return Dispatcher(engine, chunk=chunk, retries=self.tries_more)
+
+    def chunk(self, call: str, batch_size: int, rows_per_call: int | None = None) -> int | None:
+        """Rows of a chunk; None where they may follow the clock.
+
+        A function over arrays may round differently for arrays of another length, so there it depends on the batch size
+        alone: results never depend on timing, on the number of workers, or on who they are.
+        """
+        if call == "each":
+            return None
+        if not self.parallel:
+            return rows_per_call or max(batch_size, _WHOLE_ROWS)
+        few = min(-(-batch_size // _FEWEST_CHUNKS), _CHUNK_ROWS)
+        return max(1, few, -(-batch_size // _MOST_CHUNKS))
+
+    def _engine(
+        self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]
+    ) -> Engine:
+        if self.executor is not None:
+            return ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
+        if self.workers is None:
+            return InlineEngine(caller, halt)
+        if self.workers != "auto":
+            return Workers(caller, int(self.workers), self.timeout, note)
+        if self.timeout is not None or self.mode == "async":
+            why = "a timeout" if self.timeout is not None else "mode='async'"
+            note(f"workers='auto' takes {cores()} workers, one a core, since {why} needs some")
+            return Workers(caller, cores(), self.timeout, note)
+        return AutomaticEngine(InlineEngine(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)

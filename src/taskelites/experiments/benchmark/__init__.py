@@ -1,0 +1,1 @@
+"""`te.bench`: algorithms over several domains, and the page on them."""

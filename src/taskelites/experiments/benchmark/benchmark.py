@@ -1,0 +1,238 @@
+"""What a benchmark found: a comparison for each domain, and one table of all."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taskelites.experiments.comparison.comparison import Comparison, fitted, save_figure
+from taskelites.storage import file_name, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "taskelites-bench"
+FORMAT_VERSION = 1
+# A difference is counted if its p, corrected for all pairs of a domain, is below this.
+LEVEL = 0.05
+# Points of a curve that are kept in the small table: enough for a figure on a logarithmic axis.
+_POINTS = 60
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bench:
+    """What `te.bench` found.
+
+    Attributes:
+        comparisons: label of a domain -> the comparison on it.
+        refused: label of a domain -> which algorithms could not be run on it, and why.
+        left_out: which domains could not be made, and why.
+        made: when, how and on what it was made, a line for each time that something was added.
+
+    Example:
+        >>> import taskelites as te
+        >>> options = {"algorithms": ["mt-map-elites"], "tasks": 200, "evaluations": 2000, "replicates": 2}
+        >>> te.bench(["arm"], **options).table().index.tolist()
+        [('arm', 'mt-map-elites'), ('arm', 'random')]
+    """
+
+    comparisons: Mapping[str, Comparison]
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    made: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.comparisons:
+            raise ValueError("comparisons must be a dict of labels and comparisons, at least one")
+
+    def __repr__(self) -> str:
+        runs = sum(len(results) for found in self.comparisons.values() for results in found.results.values())
+        number = len(self.comparisons)
+        return f"<Bench: {number} {'domain' if number == 1 else 'domains'}, {runs} runs>"
+
+    def table(self) -> "pd.DataFrame":
+        """One row a domain and algorithm: that of `Comparison.table`, and `better` and `worse`.
+
+        These are the numbers of algorithms from which it differs so, by its final mean over all tasks (Mann-Whitney,
+        corrected by Holm for all pairs of the domain, below 0.05). A domain's best median stands first.
+        """
+        import pandas as pd
+
+        frames = {}
+        for label, found in self.comparisons.items():
+            frame = found.table()
+            tests = found.tests()
+            tests = tests[tests["p_holm"] < LEVEL]
+            ahead = [*tests["first"][tests["a12"] > 0.5], *tests["second"][tests["a12"] < 0.5]]
+            behind = [*tests["second"][tests["a12"] > 0.5], *tests["first"][tests["a12"] < 0.5]]
+            frame["better"] = [ahead.count(name) for name in frame.index]
+            frame["worse"] = [behind.count(name) for name in frame.index]
+            frames[label] = frame.sort_values("mean_all_median", ascending=False, kind="stable")
+        return pd.concat(frames, names=["domain", "algorithm"])
+
+    def replicates(self) -> "pd.DataFrame":
+        """One row a run: `domain`, and what `Comparison.replicates` has."""
+        return self._together(Comparison.replicates)
+
+    def tests(self) -> "pd.DataFrame":
+        """One row a domain and pair of algorithms: `domain`, and what `Comparison.tests` has."""
+        return self._together(Comparison.tests)
+
+    def curve_table(self) -> "pd.DataFrame":
+        """What `Comparison.curve_table` has, and `domain`; at most 60 points of each curve, evenly on a log scale."""
+        return self._together(_thinned)
+
+    def _together(self, part: Any) -> "pd.DataFrame":
+        import pandas as pd
+
+        frames = [part(found).assign(domain=label) for label, found in self.comparisons.items()]
+        whole = pd.concat(frames, ignore_index=True)
+        return whole[["domain", *(name for name in whole.columns if name != "domain")]]
+
+    def summary(self, width: int | None = 80) -> str:
+        """Medians of all domains as text, the best of each first.
+
+        Args:
+            width: of the terminal, in letters.
+        """
+        lines = ["medians; better/worse: than how many others (Mann-Whitney, Holm, p < 0.05)"]
+        for label in self.comparisons:
+            lines += ["", self.about(label), *fitted(self._cells(label), width)]
+            notes = [f"{name}: - ({reason})" for name, reason in self.refused.get(label, {}).items()]
+            lines += [_wrapped(note, width) for note in notes]
+        if self.left_out:
+            notes = [f"left out: {label} ({reason})" for label, reason in self.left_out.items()]
+            lines += ["", *(_wrapped(note, width) for note in notes)]
+        return "\n".join(lines)
+
+    def about(self, label: str) -> str:
+        """A domain and its runs, in words."""
+        found = self.comparisons[label]
+        numbers = sorted({len(results) for results in found.results.values()})
+        runs = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
+        tasks = len(next(iter(found.results.values()))[0])
+        missing = f"; {sum(found.missing.values())} runs are missing" if found.missing else ""
+        return f"{label}: {tasks:,} tasks, {runs} x {found.budget:,} evaluations{missing}"
+
+    def _cells(self, label: str) -> list[list[str]]:
+        rows = [["algorithm", "mean", "area", "to 99 %", "seconds", "better/worse"]]
+        for name, row in self.table().loc[label].iterrows():
+            reached = row["evaluations_to_99_median"]
+            rows.append(
+                [
+                    str(name),
+                    f"{row['mean_all_median']:.5g}",
+                    f"{row['area_median']:.5g}",
+                    "never" if np.isinf(reached) else "-" if np.isnan(reached) else f"{reached:,.0f}",
+                    in_seconds(row["seconds_median"]),
+                    f"{row['better']:.0f}/{row['worse']:.0f}",
+                ]
+            )
+        return rows
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the page and what it is made of, which is small: the runs are not written.
+
+        `bench.md`, `bench.csv` (each run), `tests.csv` (each pair), `curves.csv`, and a figure a domain.
+        """
+        from taskelites.experiments.benchmark.page import page_text
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {"bench": self.replicates(), "tests": self.tests(), "curves": self.curve_table()}
+        for name, frame in tables.items():
+            write_text(folder / f"{name}.csv", frame.to_csv(index=False, float_format="%.7g"))
+        for label, found in self.comparisons.items():
+            save_figure(found.plot()[0].figure, folder / file_name(label), ("png",), dpi=100)
+        write_text(folder / "bench.md", page_text(self))
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Bench":
+        """Read what `te.bench(..., out=folder)` has found, also if it was stopped.
+
+        Raises:
+            FileNotFoundError: if there is no benchmark, or no finished run in it.
+            ValueError: if a file is damaged or not ours.
+        """
+        plan = read_plan(folder)
+        found = comparisons_in(Path(folder), plan["domains"])
+        if not found:
+            raise FileNotFoundError(f"the benchmark in {str(folder)!r} has no finished run")
+        left_out = plan["left_out"] | {label: "no run is finished" for label in plan["domains"] if label not in found}
+        return cls(comparisons=found, refused=plan["domains"], left_out=left_out, made=plan["made"])
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    return text if width is None else fill(text, width, subsequent_indent="  ")
+
+
+def _thinned(found: Comparison) -> "pd.DataFrame":
+    """The curves at points that are evenly spread on a logarithmic axis."""
+    import pandas as pd
+
+    parts = []
+    for _, curve in found.curve_table().groupby("algorithm", sort=False):
+        points = curve["evaluations"].to_numpy()
+        wanted = np.geomspace(points[0], points[-1], _POINTS)
+        # By rounding, the last may lie above the last point.
+        parts.append(curve.iloc[np.unique(np.minimum(np.searchsorted(points, wanted), len(points) - 1))])
+    return pd.concat(parts, ignore_index=True)
+
+
+def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """What the benchmark in a folder is of: `domains` (of each, which algorithms refused it), `left_out`, `made`.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if the file is damaged or not ours.
+    """
+    path = Path(folder) / "bench.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no benchmark in {str(folder)!r}")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        kind, version = document["format"], int(document["version"])
+        plan = {name: dict(document[name]) for name in ("domains", "left_out")} | {"made": list(document["made"])}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons beside it are whole: delete it, move "
+            "them to a new folder, and run the same again into that"
+        ) from None
+    if kind != FORMAT or version > FORMAT_VERSION:
+        raise ValueError(f"{str(path)!r} is {kind!r}, version {version}; this taskelites reads {FORMAT!r}, version 1")
+    return plan
+
+
+def write_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str], made: Sequence[str]) -> None:
+    """Write what a benchmark is of, before its first run and whenever it grows."""
+    out.mkdir(parents=True, exist_ok=True)
+    document = {"format": FORMAT, "version": FORMAT_VERSION, "made": list(made)}
+    document |= {"domains": dict(domains), "left_out": dict(left_out)}
+    write_text(out / "bench.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]:
+    """The comparisons of a benchmark that have a finished run."""
+    found = {}
+    for label in labels:
+        try:
+            found[label] = Comparison.load(folder / file_name(label))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def in_seconds(number: float) -> str:
+    """Three digits of a time, or all before the point.
+
+    Example:
+        >>> in_seconds(0.01234), in_seconds(1172.4)
+        ('0.0123', '1,172')
+    """
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

@@ -1,0 +1,238 @@
+"""The benchmark: algorithms on several domains, one comparison for each domain, and one table of all.
+
+A folder of a benchmark holds a comparison a domain (see `compare`), each with all of its runs; so it goes on where it
+stopped, and takes more algorithms, domains and replicates later.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from taskelites.algorithms import ALGORITHMS
+from taskelites.domains import domain
+from taskelites.errors import Interrupted, whole_number
+from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_plan, write_plan
+from taskelites.experiments.comparison.comparison import Comparison
+from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
+from taskelites.experiments.paper.page import made as made_by
+from taskelites.problem.problem import is_domain
+from taskelites.search.job import as_seed
+from taskelites.storage import file_name
+
+DEFAULT_REPLICATES = 20
+DEFAULT_EVALUATIONS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A domain of the benchmark.
+
+    Attributes:
+        options: of the domain.
+        evaluations: the budget of a run.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    evaluations: int = DEFAULT_EVALUATIONS
+
+
+# By the name of the domain. The hexapod takes milliseconds of a processor for one evaluation, so it is smaller than in
+# the papers; the cart-pole is for a GPU.
+ENTRIES: dict[str, Entry] = {
+    "archery": Entry(),
+    "cartpole": Entry(),
+    "arm": Entry(options={"form": "exponential", "target": (0.5, 0.5)}),
+    "hexapod": Entry(options={"tasks": 200}, evaluations=100_000),
+    "valleys": Entry(),
+}
+
+
+def bench(
+    domains: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    algorithms: Sequence[Any] | Mapping[str, Any] | None = None,
+    evaluations: int | None = None,
+    replicates: int = DEFAULT_REPLICATES,
+    batch_size: int = 64,
+    seed: int = 0,
+    tasks: Any = None,
+    workers: int | str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    command: str | None = None,
+    progress: bool | None = None,
+) -> Bench:
+    """Compare algorithms over replicates on several domains.
+
+    Args:
+        domains: names, domains, or a dict of labels and these. A name stands for the benchmark's entry of that name,
+            with its options and budget. By default all entries; those that can't be made here (the hexapod without
+            its simulator) are left out, and said to be.
+        algorithms: as for `te.compare`; by default all that are registered. `random` always takes part, since the
+            evaluations to 99 % are counted from where it ends.
+        evaluations: the budget of each run; by default that of the entry: 100,000 for the hexapod, 1,000,000 for
+            the others.
+        replicates: runs of each algorithm on each domain.
+        batch_size: candidates a step.
+        seed: of the first replicate.
+        tasks: how many, for domains that are given by name; by default that of the entry.
+        workers: as for `te.solve`, for domains whose fitness is no JAX.
+        out: a folder for all runs, tables, figures and the page `bench.md`. If it holds a benchmark already, runs that
+            are there are not made again, and domains and algorithms that are new to it are put into it.
+        command: how this was called, for the page.
+        progress: whether to show it; by default, in a terminal.
+
+    Raises:
+        ValueError, TypeError: before any run, if an argument is wrong, or no algorithm can be run on a domain. One
+            that some algorithms refuse is run with the others, and `Bench.refused` says why.
+        Interrupted: after Ctrl-C; the same again, into `out`, goes on.
+
+    Example:
+        >>> import taskelites as te
+        >>> options = {"algorithms": ["mt-map-elites"], "tasks": 200, "evaluations": 2000, "replicates": 2}
+        >>> te.bench(["arm", "archery"], **options)
+        <Bench: 2 domains, 8 runs>
+    """
+    labelled = label_algorithms(list(ALGORITHMS) if algorithms is None else algorithms)
+    if not any(settings.name == "random" for settings in labelled.values()):
+        if "random" in labelled:
+            raise ValueError("algorithms must not call another one 'random', which takes part; choose another label")
+        labelled |= label_algorithms(["random"])
+    batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
+    common = {
+        "replicates": whole_number("replicates", replicates, least=1),
+        "batch_size": batch_size,
+        "seed": as_seed(seed),
+        "workers": workers,
+        "progress": progress,
+    }
+    before = _opened(out)
+    made, left_out = _domains(domains, tasks)
+    # Tasks, optima and programs are made for it, which takes a while where there are thousands of tasks.
+    _tell(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
+    refused = {label: _refusals(label, problem, labelled, batch_size) for label, problem in made.items()}
+    plan = {
+        label: _budget(problem) if evaluations is None else whole_number("evaluations", evaluations, least=1)
+        for label, problem in made.items()
+    }
+    said = made_by(command or "te.bench")
+    if out is None:
+        found = _compared(made, labelled, refused, plan, None, common)
+        return Bench(comparisons=found, refused=refused, left_out=left_out, made=[said])
+    folder = Path(out)
+    known = {label: reasons for label, reasons in before["domains"].items() if label not in made}
+    for label, reasons in refused.items():
+        earlier = before["domains"].get(label, {})
+        refused[label] = {name: why for name, why in earlier.items() if name not in labelled} | reasons
+    left_out = {label: why for label, why in before["left_out"].items() if label not in made} | left_out
+    lines = list(dict.fromkeys([*before["made"], said]))
+    write_plan(folder, known | refused, left_out, lines)
+    found = _compared(made, labelled, refused, plan, folder, common)
+    everything = comparisons_in(folder, known) | found
+    whole = Bench(comparisons=everything, refused=known | refused, left_out=left_out, made=lines)
+    whole.save(folder)
+    return whole
+
+
+def _tell(text: str, progress: bool | None) -> None:
+    """A line for a person who waits."""
+    if progress if progress is not None else sys.stderr is not None and sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
+def _compared(
+    domains: dict[str, Any],
+    algorithms: dict[str, Any],
+    refused: dict[str, dict[str, str]],
+    budgets: dict[str, int],
+    folder: Path | None,
+    common: dict[str, Any],
+) -> dict[str, Comparison]:
+    """A comparison on each domain, of the algorithms that do not refuse it."""
+    found = {}
+    progress, workers = common["progress"], common["workers"]
+    for label, problem in domains.items():
+        able = {name: settings for name, settings in algorithms.items() if name not in refused[label]}
+        runs = f"{len(able)} algorithms, {common['replicates']} runs of {budgets[label]:,} evaluations each"
+        size = f"{len(problem.tasks):,} tasks, " if hasattr(problem.tasks, "__len__") else ""
+        _tell(f"{label}: {size}{runs}", progress)
+        place = None if folder is None else folder / file_name(label)
+        try:
+            found[label] = compare(
+                problem,
+                algorithms=able,
+                evaluations=budgets[label],
+                out=place,
+                add=place is not None and (place / "comparison.json").exists(),
+                **common | {"workers": None if problem.call == "jax" else workers},
+            )
+        except Interrupted as stop:
+            if folder is not None:  # the comparison says how to go on with itself, not with all of it
+                kept = f"finished runs are in {str(folder)!r}: the same again, into that folder, goes on from here"
+                stop.args = (f"{label}: {str(stop).partition('; ')[0]}; {kept}",)
+            raise
+    return found
+
+
+def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """The domains by label, and why others are left out."""
+    if domains is None:
+        made, left_out = {}, {}
+        for name in ENTRIES:
+            try:
+                made[name] = _entry(name, tasks)
+            except (ValueError, ImportError) as error:
+                left_out[name] = str(error)
+        if not made:
+            raise ValueError(f"no domain of the benchmark can be made here: {left_out}")
+        return made, left_out
+    if isinstance(domains, str) or not isinstance(domains, Sequence | Mapping) or not domains:
+        raise TypeError(f"domains must be a list of names or domains, or a dict of labels and these, not {domains!r}")
+    pairs = domains.items() if isinstance(domains, Mapping) else [(_label(given), given) for given in domains]
+    made = {}
+    for label, given in pairs:
+        if label in made or file_name(label) in map(file_name, made):
+            raise ValueError(f"domains must have labels that differ, and {label!r} is there already")
+        if not isinstance(given, str) and not is_domain(given):
+            raise TypeError(f"domains must be names or domains, and {label!r} is {type(given).__name__}")
+        if tasks is not None and not isinstance(given, str):
+            raise ValueError(f"tasks is for domains that are given by name, and {label!r} has its own; leave it out")
+        made[str(label)] = _entry(given, tasks) if isinstance(given, str) else given
+    return made, {}
+
+
+def _label(given: Any) -> str:
+    return given if isinstance(given, str) else str(getattr(given, "name", "domain"))
+
+
+def _entry(name: str, tasks: Any) -> Any:
+    options = dict(ENTRIES[name].options) if name in ENTRIES else {}
+    return domain(name, **options | ({} if tasks is None else {"tasks": tasks}))
+
+
+def _budget(problem: Any) -> int:
+    entry = ENTRIES.get(getattr(problem, "name", ""))
+    return DEFAULT_EVALUATIONS if entry is None else entry.evaluations
+
+
+def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int) -> dict[str, str]:
+    """Which algorithms can't be run on a domain, and why."""
+    asked = {name: refusal(problem, settings, batch_size=batch_size) for name, settings in algorithms.items()}
+    reasons = {name: reason for name, reason in asked.items() if reason is not None}
+    if len(reasons) == len(algorithms):
+        raise ValueError(f"no algorithm can be run on {label!r}: {next(iter(reasons.values()))}")
+    return reasons
+
+
+def _opened(out: Any) -> dict[str, Any]:
+    """What a folder holds of a benchmark; nothing, for a new one."""
+    path = None if out is None else Path(out)
+    if path is None or not (path / "bench.json").exists():
+        if path is not None and path.is_file():
+            raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
+        if path is not None and path.is_dir() and any(path.iterdir()):
+            raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no benchmark: name a new folder")
+        return {"domains": {}, "left_out": {}, "made": []}
+    return read_plan(path)

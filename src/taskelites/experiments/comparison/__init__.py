@@ -1,0 +1,1 @@
+"""`te.compare`: replicates of several algorithms on one problem."""

@@ -1,0 +1,447 @@
+"""A comparison: replicates of several algorithms on one problem, their measures, and what can be said of them."""
+
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taskelites.core import metrics
+from taskelites.errors import one_of
+from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
+from taskelites.results.result import Result, counted, load
+from taskelites.storage import file_name, write_text, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "taskelites-comparison"
+FORMAT_VERSION = 1
+# Of each replicate, and how a table calls them; higher is better for the first three.
+MEASURES = {
+    "mean_all": "mean over all tasks",
+    "coverage": "coverage",
+    "area": "area",
+    "gap": "gap",
+    "evaluations_to_99": "to 99 %",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """Replicates of several algorithms on one problem.
+
+    Attributes:
+        results: label of an algorithm -> its replicates.
+        settings: of the problem and the runs, plain values.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+        >>> found.table().loc["mt-map-elites", "gap_median"] < found.table().loc["random", "gap_median"]
+        np.True_
+    """
+
+    results: Mapping[str, list[Result]]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.results, Mapping) or not self.results or not all(self.results.values()):
+            raise ValueError("results must be a dict of labels and lists of results, at least one of each algorithm")
+        every = [result for results in self.results.values() for result in results]
+        if not all(isinstance(result, Result) and "coverage" in result.history for result in every):
+            raise TypeError("results must be those of runs with a history, such as te.solve and te.compare make")
+        if len({(len(result), result.tasks.digest) for result in every}) > 1:
+            raise ValueError("results must be of the same tasks, and these are of different ones")
+
+    def __repr__(self) -> str:
+        runs = counted(sum(map(len, self.results.values())), "run")
+        return f"<Comparison: {counted(len(self.results), 'algorithm')}, {runs} of {self.budget:,} evaluations>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of the summary."""
+        from taskelites.show.notebook import table_html
+
+        about = f"{repr(self)[1:-1]}; median (interquartile range)"
+        return f"<div><div><strong>{about}</strong></div>{table_html(self.cells(), heading=True)}</div>"
+
+    @property
+    def labels(self) -> list[str]:
+        """Of the algorithms, in their order."""
+        return list(self.results)
+
+    @property
+    def budget(self) -> int:
+        """Evaluations of a run."""
+        return max(result.evaluations for results in self.results.values() for result in results)
+
+    @property
+    def optimum(self) -> np.ndarray | None:
+        """The best fitness of each task, `(n,)`, where it is known."""
+        return next(iter(self.results.values()))[0].optimum
+
+    @cached_property
+    def worst(self) -> np.ndarray:
+        """What an unsolved task counts as, `(n,)`: the domain's `worst`, or else the worst fitness of any run."""
+        every = [result for results in self.results.values() for result in results]
+        if every[0].worst is not None:
+            return every[0].worst
+        seen = [np.nanmin(result.history["lowest"], initial=np.inf) for result in every if result.history]
+        seen += [np.nanmin(result.fitness, initial=np.inf) for result in every]
+        lowest = min(seen)
+        return np.full(len(every[0]), lowest if np.isfinite(lowest) else np.nan)
+
+    def curves(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """The mean over all tasks while the runs go on: evaluations `(points,)`, values `(replicates, points)`."""
+        runs = [self._curve(result) for result in self.results[one_of("label", label, self.results)]]
+        points = np.unique(np.concatenate([evaluations for evaluations, _ in runs]))
+        # All replicates have the same points, unless they were made apart: between its points a run keeps its value.
+        before = float(self.worst.mean())
+        return points, np.array([metrics.held(*run, at=points, before=before) for run in runs])
+
+    def _curve(self, result: Result) -> tuple[np.ndarray, np.ndarray]:
+        history = result.history
+        if "mean_all" in history:
+            return history["evaluations"], history["mean_all"]
+        covered = history["coverage"]
+        mean = np.where(covered > 0, history["mean"], 0.0)
+        return history["evaluations"], covered * mean + (1 - covered) * self.worst.mean()
+
+    @cached_property
+    def _level(self) -> float:
+        """What counts as 99 % of the way from random sampling to the best; NaN where random sampling took no part."""
+        starts = [
+            metrics.mean_all(result.fitness, self.worst)
+            for results in self.results.values()
+            for result in results
+            if result.settings.get("algorithm", {}).get("name") == "random"
+        ]
+        if not starts:
+            return math.nan
+        finals = [metrics.mean_all(result.fitness, self.worst) for runs in self.results.values() for result in runs]
+        best = max(finals) if self.optimum is None else float(self.optimum.mean())
+        start = float(np.median(starts))
+        return start + 0.99 * (best - start)
+
+    def replicates(self) -> "pd.DataFrame":
+        """One row a run: `algorithm`, `seed`, and its measures.
+
+        `evaluations_to_99` is infinite for a run that never got there, and NaN where `random` took no part, from whose
+        final value the way is measured. `seconds` of replicates that ran side by side are an equal share each.
+        """
+        import pandas as pd
+
+        rows = [
+            {"algorithm": label, "seed": result.settings.get("seed", i)} | self._measures(result)
+            for label, results in self.results.items()
+            for i, result in enumerate(results)
+        ]
+        return pd.DataFrame(rows)
+
+    def _measures(self, result: Result) -> dict[str, float]:
+        evaluations, values = self._curve(result)
+        reached = metrics.evaluations_to(evaluations, values, level=self._level)
+        seconds = result.history["seconds"][-1] / result.settings.get("side_by_side", 1)
+        mean_all = metrics.mean_all(result.fitness, self.worst)
+        return {
+            "mean_all": mean_all,
+            "coverage": result.coverage,
+            "area": metrics.area(evaluations, values, worst=float(self.worst.mean()), budget=self.budget),
+            "gap": math.nan if self.optimum is None else float(self.optimum.mean()) - mean_all,
+            "evaluations_to_99": math.nan if math.isnan(self._level) else math.inf if reached is None else reached,
+            "seconds": float(seconds),
+        }
+
+    def table(self) -> "pd.DataFrame":
+        """One row an algorithm: `runs`, and of each measure `_median`, `_q1` and `_q3` (quartiles)."""
+        import pandas as pd
+
+        every = self.replicates()
+        rows = {}
+        for label in self.labels:
+            own = every[every["algorithm"] == label]
+            row: dict[str, float] = {"runs": len(own)}
+            for measure in MEASURES:
+                low, middle, high = quartiles(own[measure])
+                row |= {f"{measure}_median": middle, f"{measure}_q1": low, f"{measure}_q3": high}
+            rows[label] = row
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("algorithm")
+
+    def tests(self, measure: str = "mean_all") -> "pd.DataFrame":
+        """One row a pair of algorithms: `p` (Mann-Whitney, two-sided), `p_holm` (corrected for all pairs), `a12`.
+
+        `a12` is the probability that a run of `first` has the greater value than one of `second`.
+        """
+        import pandas as pd
+
+        one_of("measure", measure, MEASURES)
+        every = self.replicates()
+        groups = {label: every[every["algorithm"] == label][measure].to_numpy() for label in self.labels}
+        rows = []
+        for first, second in itertools.combinations(self.labels, 2):
+            a, b = groups[first], groups[second]
+            unknown = np.isnan(a).any() or np.isnan(b).any()  # nothing was solved, say
+            p, effect = (math.nan, math.nan) if unknown else (mann_whitney(a, b), a12(a, b))
+            rows.append({"first": first, "second": second, "p": p, "a12": effect})
+        columns = ["first", "second", "p", "p_holm", "a12"]
+        frame = pd.DataFrame(rows, columns=[name for name in columns if name != "p_holm"])
+        known = frame["p"].notna()
+        frame["p_holm"] = math.nan
+        frame.loc[known, "p_holm"] = holm(frame.loc[known, "p"])
+        return frame[columns]
+
+    def typical(self, label: str) -> Result:
+        """The replicate whose final mean is nearest to the median of its algorithm."""
+        finals = np.array([metrics.mean_all(result.fitness, self.worst) for result in self.results[label]])
+        return self.results[label][int(np.abs(finals - np.median(finals)).argmin())]
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many runs of which algorithms were asked for and are not there."""
+        wanted = self.settings.get("replicates", 0)
+        labels = [*self.labels, *(label for label in self.settings.get("algorithms", ()) if label not in self.results)]
+        lacking = {label: wanted - len(self.results.get(label, ())) for label in labels}
+        return {label: number for label, number in lacking.items() if number > 0}
+
+    def summary(self, width: int | None = None) -> str:
+        """The table and the tests as text.
+
+        Args:
+            width: of the terminal, in letters; a table that is wider is turned on its side.
+
+        Example:
+            >>> import taskelites as te
+            >>> arm = te.domain("arm", tasks=200)
+            >>> found = te.compare(arm, algorithms=["mt-map-elites", "random"], replicates=3, evaluations=5000)
+            >>> print(found.summary())
+            median (interquartile range) of 3 runs of 5,000 evaluations
+            ...
+            Mann-Whitney U on the final mean over all tasks; ...
+        """
+        runs = sorted({len(results) for results in self.results.values()})
+        number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        plural = "run" if runs == [1] else "runs"
+        lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
+        lines += [*fitted(self.cells(), width), self.note_on_99()]
+        if self.missing:
+            lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
+        if len(self.labels) > 1:
+            about = "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"
+            lines += ["", about, *([note] if (note := self.note_on_p()) else []), *_aligned(self.test_cells())]
+        return "\n".join(lines)
+
+    def note_on_99(self) -> str:
+        """What the evaluations to 99 % are, or why there are none."""
+        if math.isnan(self._level):
+            return "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
+        best = "best that was found" if self.optimum is None else "optimum"
+        return f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}"
+
+    def note_on_p(self) -> str:
+        """What so few runs can't tell; nothing if they are enough."""
+        runs = min(len(results) for results in self.results.values())
+        least = 2 / math.comb(2 * runs, runs)
+        if least <= 0.01:
+            return ""
+        return f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)"
+
+    def cells(self) -> list[list[str]]:
+        """The table as text, one row an algorithm below a row of names."""
+        table = self.table()
+        shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
+        rows = [["algorithm", *(MEASURES[measure] for measure in shown)]]
+        for label in self.labels:
+            rows.append([label, *(_cell(table.loc[label], measure) for measure in shown)])
+        if table["runs"].nunique() > 1:
+            for row, number in zip(rows, ["runs", *(str(int(number)) for number in table["runs"])], strict=True):
+                row.insert(1, number)
+        return rows
+
+    def test_cells(self) -> list[list[str]]:
+        """The tests as text, one row a pair below a row of names."""
+        pairs = [["first", "second", "p", "p (Holm)", "A12"]]
+        for row in self.tests().to_dict("records"):
+            digits = {"p": ".2g", "p_holm": ".2g", "a12": ".2f"}
+            numbers = ("-" if math.isnan(row[name]) else f"{row[name]:{form}}" for name, form in digits.items())
+            pairs.append([str(row["first"]), str(row["second"]), *numbers])
+        return pairs
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> np.ndarray:
+        """The curves and the final values (`taskelites.show.comparison`). Returns the pair of axes."""
+        from taskelites.show import comparison
+
+        return comparison(self, ax, **kwargs)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write tables, tests and figure to a folder, each file whole or not at all.
+
+        `summary.csv`, `replicates.csv`, `tests.csv`, `curves.csv`, `comparison.json`, `comparison.png` and `.pdf`.
+        The runs themselves are not written: `te.compare(..., out=folder)` does that as they come.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {
+            "summary": self.table().reset_index(),
+            "replicates": self.replicates(),
+            "tests": self.tests(),
+            "curves": self.curve_table(),
+        }
+        for name, frame in tables.items():
+            write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+        about = {
+            name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items() if name != "curves"
+        }
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": self.settings, **about}
+        write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        save_figure(self.plot()[0].figure, folder / "comparison")
+        return folder
+
+    def curve_table(self) -> "pd.DataFrame":
+        """The curves as rows: `algorithm`, `evaluations`, and quartiles of the mean over all tasks, and of the gap."""
+        import pandas as pd
+
+        frames = []
+        for label in self.labels:
+            evaluations, values = self.curves(label)
+            low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+            columns = {"algorithm": label, "evaluations": evaluations}
+            columns |= {"mean_all_q1": low, "mean_all_median": middle, "mean_all_q3": high}
+            if self.optimum is not None:
+                columns["gap_median"] = self.optimum.mean() - middle
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> "Comparison":
+        """Read a comparison that `te.compare(..., out=folder)` wrote, with all of its runs.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if a file is damaged or not ours.
+        """
+        settings = read_settings(folder)
+        results = {}
+        for label in settings["algorithms"]:
+            found = [result for path in run_folders(runs_of(folder, label)) if (result := _readable(path)) is not None]
+            if found:
+                results[label] = found
+        if not results:
+            raise FileNotFoundError(f"{str(folder)!r} holds no finished run")
+        return cls(results=results, settings=settings)
+
+
+def runs_of(folder: str | PathLike[str], label: str) -> Path:
+    """Where the runs of an algorithm are kept."""
+    return Path(folder) / "runs" / file_name(label)
+
+
+def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
+    """The settings of the comparison in a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if the file is damaged or not ours.
+    """
+    path = Path(folder) / "comparison.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no comparison in {str(folder)!r}")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        kind, version, settings = document["format"], int(document["version"]), dict(document["settings"])
+        settings["algorithms"], settings["replicates"] = dict(settings["algorithms"]), int(settings["replicates"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{str(path)!r} is damaged or no comparison ({error}); the runs beside it are whole: name a new folder for "
+            "the comparison, and copy its folder 'runs' there"
+        ) from None
+    if kind != FORMAT:
+        raise ValueError(f"{str(path)!r} is no comparison, but {kind!r}")
+    if version > FORMAT_VERSION:
+        raise ValueError(f"{str(path)!r} has format version {version}, and this taskelites reads {FORMAT_VERSION}")
+    return settings
+
+
+def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = 150) -> None:
+    """Write a figure as PNG and PDF, or one of them, and close it."""
+    import matplotlib.pyplot as plt
+
+    # Without the date in a PDF, the same data give the same file; and publishers want fonts of type 42.
+    for kind in kinds:
+        about = {"CreationDate": None} if kind == "pdf" else {}
+        write = partial(figure.savefig, format=kind, dpi=dpi, metadata=about)
+        with plt.rc_context({"pdf.fonttype": 42}):
+            write_whole(path.with_name(f"{path.name}.{kind}"), write)
+    plt.close(figure)
+
+
+def run_folders(place: Path) -> list[Path]:
+    """The folders of replicates that hold a result, in their order.
+
+    Example:
+        >>> import tempfile
+        >>> run_folders(Path(tempfile.mkdtemp()))
+        []
+    """
+    numbers = {path: path.name.removeprefix("replicate-") for path in place.glob("replicate-*")}
+    there = [path for path, number in numbers.items() if number.isdecimal() and (path / "result.npz").exists()]
+    return sorted(there, key=lambda path: int(numbers[path]))
+
+
+def _readable(path: Path) -> Result | None:
+    try:
+        return load(path)
+    except ValueError as error:
+        warnings.warn(f"{error}; it is left out, and the same comparison again makes it anew", stacklevel=4)
+        return None
+
+
+def _cell(row: Any, measure: str) -> str:
+    """A median with its interquartile range, as wide as a person reads."""
+    low, middle, high = (row[f"{measure}_{part}"] for part in ("q1", "median", "q3"))
+    if math.isnan(middle):
+        return "-"
+    many = row["runs"] > 1
+    if measure == "coverage":
+        return f"{100 * middle:.4g} %" + (f" ({100 * (high - low):.2g})" if high > low else "")
+    if measure == "evaluations_to_99":
+        return "never" if math.isinf(middle) else f"{middle:,.0f}" + (_range(low, high, ",.0f") if many else "")
+    digits = {"seconds": ".3g", "gap": ".3g"}.get(measure, ".6g")
+    return f"{middle:{digits}}" + (_range(low, high, ".2g") if many else "")
+
+
+def _range(low: float, high: float, digits: str) -> str:
+    return f" ({high - low:{digits}})" if math.isfinite(high - low) else " (some never)"
+
+
+def fitted(rows: list[list[str]], width: int | None) -> list[str]:
+    """A table as lines, its first row that of names; on its side where it would be too wide.
+
+    Example:
+        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 80)
+        ['algorithm  gap', 'random     0.5']
+        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 10)
+        ['random', '  gap  0.5']
+    """
+    lines = _aligned(rows)
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    heads, *rest = rows
+    sideways = []
+    for row in rest:
+        sideways += [row[0], *_aligned([["", head, cell] for head, cell in zip(heads[1:], row[1:], strict=True)])]
+    return sideways
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Columns of equal width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,107 @@
+"""Finished runs of one algorithm in one small file: what tables, tests and curves need of them.
+
+Solutions are kept of one run only, since they are most of a result; so the runs of a whole experiment can be carried
+from machine to machine and kept beside the page that they are shown on.
+"""
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result
+from taskelites.storage import write_arrays
+
+FORMAT = "taskelites-finished-runs"
+FORMAT_VERSION = 1
+# The columns of a history that comparisons read.
+_COLUMNS = ("evaluations", "seconds", "coverage", "mean", "lowest")
+
+
+@dataclass(frozen=True)
+class FinishedRuns:
+    """Runs of one algorithm.
+
+    Attributes:
+        results: one per run; without solutions (NaN), except of one run.
+        settings: of the comparison that they were made in.
+    """
+
+    results: list[Result]
+    settings: dict[str, Any]
+
+
+def save_runs(path: Path, runs: FinishedRuns, whole: int | None = None) -> None:
+    """Write runs of the same tasks and logged points.
+
+    Args:
+        path: of the file.
+        runs: what to write.
+        whole: the number of the run whose solutions are kept; None for none.
+    """
+    results = runs.results
+    arrays = {f"history_{name}": np.array([run.history[name] for run in results]) for name in _COLUMNS}
+    arrays["fitness"] = np.array([run.fitness for run in results])
+    if all(run.corrected is not None for run in results):
+        arrays["corrected"] = np.array([run.corrected for run in results])
+    if whole is not None:
+        arrays["solutions"] = results[whole].solutions
+    about = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "settings": runs.settings,
+        "runs": [run.settings for run in results],
+        "evaluations": [run.evaluations for run in results],
+        "failed": [run.failed for run in results],
+        "dim": results[0].solutions.shape[1],
+        "tasks": results[0].tasks.digest,
+        "whole": whole,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
+
+
+def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
+    """Read what `save_runs` wrote.
+
+    Args:
+        path: of the file.
+        tasks: those of the runs, which the file holds a digest of.
+
+    Raises:
+        ValueError: if the file is damaged, is something else, or its runs are of other tasks.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(str(arrays["about"]))
+        kind, version, digest = about["format"], int(about["version"]), about["tasks"]
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{str(path)!r} is damaged or holds no finished runs ({error})") from None
+    if kind != FORMAT or version > FORMAT_VERSION:
+        raise ValueError(f"{str(path)!r} must hold {FORMAT} of version {FORMAT_VERSION}, not {kind} of {version}")
+    if digest != tasks.digest:
+        raise ValueError(f"{str(path)!r} holds runs on other tasks than those of this experiment; name a new folder")
+    shape = (len(tasks), about["dim"])
+    results = []
+    for i, settings in enumerate(about["runs"]):
+        solutions = arrays["solutions"] if i == about["whole"] else np.full(shape, np.nan)
+        results.append(
+            Result(
+                solutions=solutions,
+                fitness=arrays["fitness"][i],
+                tasks=tasks,
+                evaluations=about["evaluations"][i],
+                task_evaluations=np.zeros(len(tasks), int),  # not kept
+                last_improved=np.zeros(len(tasks), int),
+                failed=about["failed"][i],
+                history={name: arrays[f"history_{name}"][i] for name in _COLUMNS},
+                settings=settings,
+                corrected=arrays["corrected"][i] if "corrected" in arrays else None,
+            )
+        )
+    return FinishedRuns(results, about["settings"])

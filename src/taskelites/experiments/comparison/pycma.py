@@ -1,0 +1,124 @@
+"""The `cma` package on each task: the paper's own CMA-ES, as the reference for ours.
+
+It runs task after task in Python, so it is for checking, not for use: `algorithm="cma-es"` is the same algorithm for
+all tasks at once. Needs the extra `taskelites[cma]`.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from taskelites.algorithms import CmaEs
+from taskelites.errors import FitnessError, whole_number
+from taskelites.evaluation import Caller, alone
+from taskelites.problem.problem import Domain
+from taskelites.results.result import Result
+
+
+def new_strategy(settings: CmaEs, dim: int, seed: int) -> Any:
+    """A `cma.CMAEvolutionStrategy` on the unit box with these settings.
+
+    Example:
+        >>> import taskelites as te
+        >>> new_strategy(te.CmaEs(), dim=10, seed=0).popsize
+        10
+    """
+    cma = import_cma()
+    options = {
+        "bounds": [0, 1],
+        "BoundaryHandler": cma.BoundPenalty,
+        "maxstd_boundrange": np.inf if settings.max_std is None else settings.max_std,
+        "verbose": -9,
+        "seed": seed + 1,  # 0 would mean the clock
+    }
+    if settings.population is not None:
+        options["popsize"] = settings.population
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on the choice of sigma0, which is the paper's
+        strategy = cma.CMAEvolutionStrategy(dim * [settings.x0], settings.sigma0, options)
+    # From 4.0 on, `cma` computes the penalty from solutions that were repaired already, where it takes the
+    # transformation for the identity: then there is none.
+    strategy.gp.isidentity = not settings.penalty
+    return strategy
+
+
+def import_cma() -> Any:
+    """The package, or an error that says how to get it."""
+    try:
+        import cma
+    except ImportError:
+        raise ImportError("the reference needs the package cma: pip install 'taskelites[cma]'") from None
+    return cma
+
+
+def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, settings: CmaEs | None = None) -> Result:
+    """Solve each task with the `cma` package, with the same share of the evaluations each.
+
+    Args:
+        domain: with a fitness of any kind.
+        evaluations: the budget; it must be a multiple of the number of tasks.
+        seed: the same seed gives the same result.
+        settings: of CMA-ES.
+
+    Example:
+        >>> import taskelites as te
+        >>> from taskelites.experiments.comparison.pycma import solve_with_pycma
+        >>> solve_with_pycma(te.domain("arm", tasks=3), evaluations=300).task_evaluations.tolist()
+        [100, 100, 100]
+    """
+    settings = settings or CmaEs()
+    number = len(domain.tasks)
+    each = whole_number("evaluations", evaluations, least=number) // number
+    if each * number != evaluations:
+        raise ValueError(f"evaluations must be a multiple of the {number} tasks here, not {evaluations}")
+    evaluate = _batched(domain)
+    bounds = np.broadcast_to(np.asarray(domain.bounds, dtype=np.float64), (domain.dim or 1, 2))
+    lower, width = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
+    solutions, fitness = np.full((number, len(lower)), np.nan), np.full(number, -np.inf)
+    when = np.zeros(number, np.int64)
+    for task in range(number):
+        strategy = new_strategy(settings, len(lower), seed * number + task)
+        told = 0
+        while told < each:
+            asked = strategy.ask()
+            inside = (lower + np.array(asked) * width)[: each - told]
+            values = evaluate(inside, task)
+            usable = np.where(np.isfinite(values), values, -np.inf)
+            best = int(usable.argmax())
+            if usable[best] > fitness[task]:
+                solutions[task], fitness[task] = inside[best], usable[best]
+                when[task] = task * each + told + best + 1
+            told += len(inside)
+            if len(inside) == len(asked):
+                strategy.tell(asked, np.where(np.isfinite(usable), -usable, np.inf).tolist())
+    return Result(
+        solutions=solutions,
+        fitness=np.where(np.isfinite(fitness), fitness, np.nan),
+        tasks=domain.tasks,
+        evaluations=evaluations,
+        task_evaluations=np.full(number, each),
+        last_improved=when,
+        settings={"algorithm": {"name": "pycma"}, "seed": seed},
+        optimum=domain.optimum,
+        worst=domain.worst,
+    )
+
+
+def _batched(domain: Domain) -> Any:
+    """The fitness of several solutions of one task, `(solutions, task number) -> (n,)`."""
+    described = 0 if domain.behaviour is None else len(domain.behaviour)
+    if domain.call == "jax":
+        import jax
+
+        traced = jax.jit(jax.vmap(alone(domain.fitness, described), in_axes=(0, None)))
+        return lambda solutions, task: np.asarray(traced(solutions, domain.tasks.descriptors[task]), np.float64)
+    caller = Caller(domain.fitness, domain.call, described, keeps=False)
+
+    def evaluate(solutions: np.ndarray, task: int) -> np.ndarray:
+        fitness, _, troubles, _ = caller(solutions, domain.tasks.pick(np.full(len(solutions), task)))
+        if troubles:
+            raise FitnessError(troubles[0][2])
+        return fitness
+
+    return evaluate

@@ -1,0 +1,455 @@
+"""Running a comparison: replicates of each algorithm, kept as they come, those that are there already left alone."""
+
+import dataclasses
+import json
+import shutil
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from taskelites.algorithms import as_algorithm
+from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
+from taskelites.evaluation import EvaluationOptions, JaxFitness
+from taskelites.experiments.comparison.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
+from taskelites.problem.tasks import Box
+from taskelites.results.result import Result, load
+from taskelites.runs import Progress, RunFolder, RunLock, read_plan
+from taskelites.runs.identity import code_of, same_code
+from taskelites.search.history import about_settings
+from taskelites.search.job import Job, as_seed, make_job, task_warnings
+from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
+from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of, said_of
+from taskelites.storage import file_name, write_text
+
+DEFAULT_REPLICATES = 10
+
+
+def compare(
+    fitness: Any,
+    tasks: Any = None,
+    *,
+    algorithms: Sequence[Any] | Mapping[str, Any],
+    bounds: Any = None,
+    dim: int | None = None,
+    call: str | None = None,
+    behaviour: Any = None,
+    evaluations: int | None = None,
+    replicates: int | None = None,
+    batch_size: int | None = None,
+    ahead: int | None = None,
+    seed: int | None = None,
+    workers: int | str | None = None,
+    executor: Any = None,
+    on_error: str = "skip",
+    retries: int | None = None,
+    timeout: float | None = None,
+    samples: int | None = None,
+    setup: Callable[[], Any] | None = None,
+    out: Any = None,
+    add: bool = False,
+    progress: bool | None = None,
+) -> Comparison:
+    """Compare algorithms over replicates on one problem.
+
+    Args:
+        fitness: as for `te.solve`; a domain stands for `tasks`, `bounds`, `dim`, `behaviour` and `call` as well.
+        tasks: as for `te.solve`.
+        algorithms: names or settings, or a dict of labels and these. `random` among them gives a start from which the
+            evaluations to 99 % are counted.
+        bounds: as for `te.solve`.
+        dim: as for `te.solve`.
+        call: as for `te.solve`.
+        behaviour: as for `te.solve`.
+        evaluations: the budget of each run.
+        replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that has more
+            already keeps them.
+        batch_size: 64 by default.
+        ahead: as for `te.solve`; 1 by default.
+        seed: 0 by default.
+        workers: as for `te.solve`.
+        executor: as for `te.solve`.
+        on_error: as for `te.solve`.
+        retries: as for `te.solve`.
+        timeout: as for `te.solve`.
+        samples: as for `te.solve`; 1 by default.
+        setup: as for `te.solve`.
+        out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
+            that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
+            minute), so an interrupted comparison finds what it would have found.
+        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, `ahead`, samples
+            and seed are then those of the comparison, unless they are given.
+        progress: whether to show it; by default, in a terminal.
+
+    Raises:
+        ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
+        RunInUseError: if another process is at the comparison in `out`.
+        Interrupted: after Ctrl-C; finished runs are kept in `out`, and how far the others are.
+
+    Example:
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=200)
+        >>> algorithms = {"bandit": "mt-map-elites", "fixed": te.MultiTaskMapElites(tournament=50)}
+        >>> te.compare(arm, algorithms=algorithms, replicates=2, evaluations=5000)
+        <Comparison: 2 algorithms, 4 runs of 5,000 evaluations>
+    """
+    labelled = label_algorithms(algorithms)
+    known = read_settings(out) if out is not None and (Path(out) / "comparison.json").exists() else None
+    if add and known is None:
+        raise FileNotFoundError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
+    before = known if add and known is not None else {}
+    budget = before.get("evaluations") if evaluations is None else evaluations
+    if budget is None:
+        raise TypeError("evaluations must be given: the budget of each run")
+    size = before.get("batch_size", 64) if batch_size is None else batch_size
+    batches = said_of(before, "ahead") if ahead is None else ahead
+    first = as_seed(before.get("seed", 0) if seed is None else seed)
+    number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
+    number = whole_number("replicates", number, least=1)
+    evaluation_options = EvaluationOptions(
+        workers=workers,
+        executor=executor,
+        on_error=on_error,
+        retries=retries,
+        timeout=timeout,
+        setup=setup,
+        samples=said_of(before, "samples") if samples is None else samples,
+    )
+    jobs = {
+        label: make_job(
+            fitness,
+            tasks,
+            bounds,
+            dim,
+            call,
+            settings,
+            size,
+            budget,
+            None,
+            None,
+            evaluation_options,
+            behaviour=behaviour,
+            ahead=batches,
+        )
+        for label, settings in labelled.items()
+    }
+    one = next(iter(jobs.values()))
+    _check_tasks(one)
+    settings = _settings(jobs, first, number)
+    _check_ends(one)
+    if known is not None:
+        settings = _joined(known, settings, Path(out), add=add)
+    seeds = [as_seed(first + i) for i in range(settings["replicates"])]
+    for sentence in dict.fromkeys(text for job in jobs.values() for text in task_warnings(job.problem, job.settings)):
+        warnings.warn(sentence, TaskWarning, stacklevel=2)
+    folder = None if out is None else _open(out, new=known is None)
+    with nullcontext() if folder is None else RunLock(folder):
+        return _run(jobs, seeds, settings, folder, progress)
+
+
+def _run(
+    jobs: dict[str, Job], seeds: list[int], settings: dict[str, Any], folder: Path | None, progress: bool | None
+) -> Comparison:
+    """Make the runs that are missing, and what is to be known of all."""
+    if folder is not None:  # what it is for, before the first run is there
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
+        write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    found = {label: _replicates(label, job, seeds, folder, progress) for label, job in jobs.items()}
+    warn_of_failures([result for results in found.values() for result in results])
+    if folder is None:
+        return Comparison(results=found, settings=settings)
+    if set(settings["algorithms"]) == set(found):
+        comparison = Comparison(results={label: found[label] for label in settings["algorithms"]}, settings=settings)
+    else:
+        comparison = Comparison.load(folder)
+    comparison.save(folder)
+    return comparison
+
+
+def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
+    """Why an algorithm can't be run on a domain, by the checks that `compare` makes before any run; None if it can.
+
+    Example:
+        >>> import taskelites as te
+        >>> refusal(te.domain("arm", tasks=200), te.MultiTaskMapElites(tournament=50)) is None
+        True
+        >>> box = te.Domain(name="box", fitness=max, tasks=te.Box([0], [1]), bounds=(0, 1), dim=1)
+        >>> refusal(box, te.MultiTaskMapElites())
+        "algorithm 'mt-map-elites' needs a list of tasks, but tasks is a te.Box; ..."
+    """
+    try:
+        job = make_job(domain, None, None, None, None, settings, batch_size, 1, None, None, EvaluationOptions())
+        _checked_code(settings.name, job)
+        _check_tasks(job)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return None
+
+
+def _check_tasks(job: Job) -> None:
+    if isinstance(job.problem.tasks, Box):
+        raise ValueError(
+            "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
+            "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
+        )
+
+
+def _check_ends(job: Job) -> None:
+    for name, values in (("optimum", job.optimum), ("worst", job.worst)):
+        if values is not None and not np.isfinite(values).all():
+            raise ValueError(
+                f"{name} must be finite for a comparison, but {name}[{np.isfinite(values).argmin()}] is not"
+            )
+
+
+def label_algorithms(algorithms: Any) -> dict[str, Any]:
+    """Settings by label, from what a user gives; a label names the settings that are not the default.
+
+    Example:
+        >>> import taskelites as te
+        >>> list(label_algorithms(["random", te.MultiTaskMapElites(tournament=50, reward="rate")]))
+        ['random', 'mt-map-elites(tournament=50, reward=rate)']
+    """
+    if isinstance(algorithms, str) or not isinstance(algorithms, Sequence | Mapping) or not algorithms:
+        raise TypeError(
+            f"algorithms must be a list of names or settings, or a dict of labels and these, not {algorithms!r}"
+        )
+    if isinstance(algorithms, Mapping):
+        labelled = {str(label): as_algorithm(algorithm) for label, algorithm in algorithms.items()}
+        if len(labelled) < len(algorithms):
+            raise ValueError(f"algorithms must have different labels, not {list(algorithms)}")
+    else:
+        labelled = {}
+        for algorithm in map(as_algorithm, algorithms):
+            label = _label(algorithm)
+            if label in labelled:
+                raise ValueError(f"algorithms must not name {label!r} twice; a dict can give each a label of its own")
+            labelled[label] = algorithm
+    _check_folders(labelled)
+    return labelled
+
+
+def _check_folders(labels: Iterable[str]) -> None:
+    folders: dict[str, str] = {}
+    for label in labels:
+        other = folders.setdefault(file_name(label), label)
+        if other != label:
+            raise ValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
+
+
+def _label(settings: Any) -> str:
+    parts = []
+    for item in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+        value = getattr(settings, item.name)
+        default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
+        if _text(value) != _text(default):
+            parts.append(f"{item.name}={_text(value)}")
+    return settings.name + (f"({', '.join(parts)})" if parts else "")
+
+
+def _text(value: Any) -> str:
+    return str(value[0] if isinstance(value, tuple) and len(value) == 1 else value)
+
+
+def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
+    """What the comparison is of, as plain values."""
+    job = next(iter(jobs.values()))
+    return {
+        **problem_of(job),
+        "seed": seed,
+        "replicates": replicates,
+        "algorithms": {
+            label: about_settings(job.settings) | {"code": _checked_code(label, job)} for label, job in jobs.items()
+        },
+    }
+
+
+def _checked_code(label: str, job: Job) -> str | None:
+    """Bind an algorithm and trace a step of it, so that a mistake in it shows before the first run; what its code is.
+
+    Raises:
+        ValueError: if an algorithm that is not of this library raises.
+    """
+    settings, where = job.settings, "bind"
+    try:
+        core = settings.bind(job.problem, job.batch_size)
+        where = "init or ask"
+        jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
+    except Exception as error:  # a user's algorithm may raise anything
+        if type(settings).__module__.partition(".")[0] == "taskelites":
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(
+            f"algorithm {label!r}: {where} raised {type(error).__name__}: {reason} "
+            f"({Path(place.filename).name}, line {place.lineno})"
+        ) from error
+    if job.call == "jax":
+        returned = job.problem.returned_behaviour(core.behaviour_dim)
+        JaxFitness.made_of(job.fitness, returned).check(len(job.problem.lower), job.problem.tasks.dim)
+    parts = [part for part in (code_of(settings), code_of(core)) if part is not None]
+    return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
+
+
+def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
+    """The settings of a comparison that goes on, or an error that says what differs."""
+    for name, value in new.items():
+        if name not in ("algorithms", "replicates", "versions", "code") and not equal(said_of(known, name), value):
+            raise ValueError(
+                f"{str(out)!r} holds a comparison with {name} {said_of(known, name)!r}, and this one has {value!r}; "
+                "make them agree, or name a new folder"
+            )
+    if not same_code(known.get("code"), new["code"]):
+        raise ValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
+    for label, settings in new["algorithms"].items():
+        _check_algorithm(label, known["algorithms"].get(label), settings, out)
+    _check_folders(known["algorithms"] | new["algorithms"])
+    fresh = [label for label in new["algorithms"] if label not in known["algorithms"]]
+    if fresh and not add:
+        raise ValueError(
+            f"{str(out)!r} compares {', '.join(known['algorithms'])}, not {', '.join(fresh)}; "
+            "add=True (--add) puts more algorithms into it"
+        )
+    # A comparison never shrinks: the algorithms that are named get as many runs as there are.
+    replicates = max(known["replicates"], new["replicates"])
+    return {**new, "replicates": replicates, "algorithms": known["algorithms"] | new["algorithms"]}
+
+
+def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, Any], out: Path) -> None:
+    place = runs_of(out, label)
+    kept = (file for name in ("result.npz", "checkpoints/*.npz") for file in place.glob(f"replicate-*/{name}"))
+    if before is None or next(kept, None) is None:
+        return
+    settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
+    if not equal(*settings):
+        raise ValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
+    if not same_code(before.get("code"), now.get("code")):
+        raise ValueError(
+            f"the runs of {label!r} in {str(out)!r} were made with other code than it has now; "
+            f"delete {str(place)!r} to make them again, or name a new folder"
+        )
+
+
+def _open(out: Any, *, new: bool) -> Path:
+    """The folder, which holds nothing else."""
+    path = Path(out)
+    if path.is_file():
+        raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
+    if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
+        raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"could not make the folder {str(path)!r}: {error.strerror}") from error
+    return path
+
+
+class _ComparisonStore(ReplicateStore):
+    """Keeps runs where the comparison looks for them: checkpoints while they go on, then what they found.
+
+    Args:
+        place: of the algorithm's runs; None to keep nothing.
+        job: what is run.
+        seeds: those of all replicates, by their number; only those that are missing.
+    """
+
+    def __init__(self, place: Path | None, job: Job, seeds: dict[int, int]) -> None:
+        super().__init__(several=True)
+        self.place = place
+        self.job = job
+        self.seeds = seeds
+        self.missing = list(seeds)
+        self.finished: dict[int, Result] = {}
+
+    def folder_of(self, number: int) -> RunFolder | None:
+        i = self.missing[number]
+        return None if self.place is None else _begun(self.place / f"replicate-{i}", self.job, self.seeds[i])
+
+    def keep(self, number: int, result: Result) -> None:
+        if result.evaluations < self.job.evaluations:  # it was stopped
+            return
+        self.finished[self.missing[number]] = result
+        if self.place is not None:
+            folder = RunFolder.part(self.place / f"replicate-{self.missing[number]}")
+            folder.write(result)
+            # They are of no more use, and of hundreds of runs they would be most of what is kept.
+            shutil.rmtree(folder.path / "checkpoints", ignore_errors=True)
+
+
+def _begun(path: Path, job: Job, seed: int) -> RunFolder:
+    """The folder of a run that is not finished; one that was begun before must be of the same."""
+    path.mkdir(parents=True, exist_ok=True)
+    # If there is a result, it is damaged or another run's: `_kept` did not take it.
+    (path / "result.npz").unlink(missing_ok=True)
+    folder = RunFolder.part(path)
+    plan = plan_of(job, [seed], several=False)
+    known = read_plan(path)
+    if known is not None and folder.checkpoints.positions():
+        for warning in check_plan(known["plan"], plan, folder.named):
+            folder.log(warning)
+            warnings.warn(warning, UserWarning, stacklevel=5)
+    folder.write_plan({"origin": None, "plan": plan})
+    return folder
+
+
+def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, progress: bool | None) -> list[Result]:
+    """All replicates of one algorithm: those that are there, and those that are missing."""
+    place = None if folder is None else runs_of(folder, label)
+    there = {} if place is None else _kept(place, job, seeds)
+    missing = {i: seed for i, seed in enumerate(seeds) if i not in there}
+    store = _ComparisonStore(place, job, missing)
+    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    if shown and there:
+        print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)
+    if missing:
+        try:
+            with Progress(job.evaluations * len(missing), label) if shown else nullcontext() as bar:
+                run_all(job, list(missing.values()), store, bar)
+        except Interrupted as stop:
+            number = len(there) + len(store.finished)
+            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_where(folder)}",)
+            raise
+        except FitnessError as error:
+            error.args = (f"{label}: {error}{_where(folder)}",)
+            raise
+    if len(store.finished) < len(missing):
+        told = min(result.evaluations for result in store.results)
+        raise ValueError(f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_where(folder)}")
+    every = there | store.finished
+    return [every[i] for i in range(len(seeds))]
+
+
+def _where(folder: Path | None) -> str:
+    kept = repr(str(folder))
+    return (
+        "" if folder is None else f"; finished runs are in {kept}: the same again, into that folder, goes on from here"
+    )
+
+
+def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
+    """The finished runs of an algorithm that are on disk."""
+    there = {}
+    for i, seed in enumerate(seeds):
+        path = place / f"replicate-{i}"
+        if not (path / "result.npz").exists():
+            continue
+        try:
+            result = load(path)
+        except ValueError as error:
+            warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
+            continue
+        if not equal(result.settings.get("algorithm"), about_settings(job.settings)):
+            raise ValueError(
+                f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
+            )
+        if result.evaluations == job.evaluations and result.settings.get("seed") == seed:
+            there[i] = result
+            # There are some if it was killed between its last two steps.
+            shutil.rmtree(path / "checkpoints", ignore_errors=True)
+    return there

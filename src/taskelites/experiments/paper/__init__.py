@@ -1,0 +1,1 @@
+"""The experiments of the paper, and its claims checked against them."""

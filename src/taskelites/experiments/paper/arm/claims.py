@@ -1,0 +1,244 @@
+"""What the paper says of the arm experiment, and how each claim is checked against the runs.
+
+Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 4.2. The paper states no
+criteria but the test; each is ours, and stands on the page beside the claim.
+"""
+
+import math
+
+import numpy as np
+
+from taskelites.experiments.comparison.comparison import Comparison
+from taskelites.experiments.paper import claims
+from taskelites.experiments.paper.claims import Claim, Verdict, said
+from taskelites.experiments.statistics import quartiles
+
+FIVE = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all", "random")
+SIZES = (1, 10, 50, 100, 500, 1000, 5000)
+BANDIT = "mt-map-elites"
+NEWER_CMA = "cma-es as cma 4.5"
+
+
+def size_label(size: int) -> str:
+    """How a fixed tournament size is called."""
+    return f"size {size}"
+
+
+class Measured(claims.Measured):
+    """The figures that the claims are about."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__(comparison)
+        self.sizes = [size for size in SIZES if size_label(size) in comparison.labels]
+
+    def median(self, label: str, measure: str = "gap") -> float:
+        """The median over replicates; in the gap, an unsolved task counts as the worst."""
+        if measure == "gap":  # from 32-bit rounding upwards, so that gaps can be divided
+            return max(float(np.median(self.best - self.values(label))), 1e-7)
+        return super().median(label, measure)
+
+    @property
+    def best(self) -> float:
+        """The mean of the optima."""
+        return float(np.mean(np.asarray(self.comparison.optimum)))
+
+    def median_curve(self, label: str, mean: str) -> tuple[np.ndarray, np.ndarray]:
+        """Over evaluations, of `mean_all` or of the `mean` over solved tasks."""
+        if mean == "mean_all":
+            points, values = self.comparison.curves(label)
+            return points, np.median(values, axis=0)
+        runs = self.comparison.results[label]
+        return runs[0].history["evaluations"], np.median([run.history[mean] for run in runs], axis=0)
+
+    def ahead_from(self, mean: str, rival: str) -> int | None:
+        """After how many evaluations the bandit's median is above that of a rival, and stays there."""
+        points, own = self.median_curve(BANDIT, mean)
+        its_points, values = self.median_curve(rival, mean)
+        held = np.clip(np.searchsorted(its_points, points, side="right") - 1, 0, None)
+        behind = np.flatnonzero(~(own > values[held]))
+        if len(behind) == 0:
+            return int(points[0])
+        return None if behind[-1] == len(points) - 1 else int(points[behind[-1] + 1])
+
+    def closed(self, label: str) -> str:
+        """How much of the way from random sampling to the optimum it goes, in percent."""
+        return f"{100 * (1 - self.median(label) / self.median('random')):.2f} %"
+
+    def solved_after(self, label: str) -> float:
+        """Evaluations until every task is solved, the median over replicates; infinite if never."""
+        firsts = []
+        for run in self.comparison.results[label]:
+            whole = np.flatnonzero(run.history["coverage"] == 1)
+            firsts.append(run.history["evaluations"][whole[0]] if len(whole) else math.inf)
+        return quartiles(firsts)[1]
+
+    def bandit_sizes(self) -> list[int]:
+        """The sizes that the bandit chooses from and that were run alone."""
+        columns = self.comparison.results[BANDIT][0].history
+        chosen = [int(name.removeprefix("tried_")) for name in columns if name.startswith("tried_")]
+        return [size for size in self.sizes if size in chosen] or self.sizes
+
+    def best_size(self) -> int:
+        """The fixed size with the least median gap."""
+        return min(self.sizes, key=lambda size: self.median(size_label(size)))
+
+
+def _best_of_five(now: Measured) -> Verdict:
+    gaps = {label: now.median(label) for label in FIVE}
+    figures = "median gap: " + ", ".join(f"{label} {gap:.3g}" for label, gap in gaps.items())
+    others = [now.p(BANDIT, label) for label in FIVE if label != BANDIT]
+    holds = min(gaps, key=lambda label: gaps[label]) == BANDIT and max(others) < 0.05
+    return now.too_few(0.05, figures) or Verdict(said(holds), f"{figures}; greatest p {max(others):.2g}")
+
+
+def _all_pairs_differ(now: Measured) -> Verdict:
+    pairs = [(a, b) for i, a in enumerate(FIVE) for b in FIVE[i + 1 :] if {a, b} != {"map-elites-all", "random"}]
+    worst = max(now.p(a, b) for a, b in pairs)
+    figures = f"greatest p of the {len(pairs)} pairs: {worst:.2g}"
+    return now.too_few(1e-10, figures) or Verdict(said(worst < 1e-10), figures)
+
+
+def _all_tasks_is_random(now: Measured) -> Verdict:
+    p = now.p("map-elites-all", "random")
+    ratio = now.median("map-elites-all") / now.median("random")
+    figures = f"p = {p:.2g}; the gap of map-elites-all is {ratio:.3g} times that of random in the median"
+    return now.too_few(0.05, figures) or Verdict(said(p >= 0.05), figures)
+
+
+def _ahead_at_once(now: Measured) -> Verdict:
+    rivals = ("cma-es", "map-elites-random")
+    points = {mean: [now.ahead_from(mean, rival) for rival in rivals] for mean in ("mean_all", "mean")}
+
+    def text(mean: str) -> str:
+        known = ("never" if point is None else f"from {point:,} evaluations on" for point in points[mean])
+        return ", ".join(f"of {rival} {when}" for rival, when in zip(rivals, known, strict=True))
+
+    figures = (
+        f"ahead {text('mean_all')}; by the mean over the tasks that each has solved, which are not the same, "
+        f"{text('mean')}"
+    )
+    early = [point is not None and point < 1000 for point in points["mean_all"]]
+    return Verdict(said(all(early)), figures)
+
+
+def _solved_quickly(now: Measured) -> Verdict:
+    after = {label: now.solved_after(label) for label in FIVE}
+    figures = "median evaluations until all tasks are solved: " + ", ".join(
+        f"{label} {'never' if math.isinf(number) else f'{number:,.0f}'}" for label, number in after.items()
+    )
+    tasks = len(np.asarray(now.comparison.optimum))
+    # Random draws find the last of n tasks after about n log n of them.
+    if 0.1 * now.comparison.budget < max(tasks * math.log(tasks), now.median_curve(BANDIT, "mean_all")[0][0]):
+        return Verdict("too few evaluations", figures)
+    return Verdict(said(max(after.values()) <= 0.1 * now.comparison.budget), figures)
+
+
+def _random_task_is_cma(now: Measured) -> Verdict:
+    ratio = now.median("map-elites-random") / now.median("cma-es")
+    figures = (
+        f"gap of map-elites-random / gap of cma-es = {ratio:.3g}; of the way from random sampling to the optimum "
+        f"map-elites-random goes {now.closed('map-elites-random')}, cma-es {now.closed('cma-es')}"
+    )
+    return Verdict(said(0.5 <= ratio <= 2), figures)
+
+
+def _low_baselines(now: Measured) -> Verdict:
+    ratios = {label: now.median(label) / now.median(BANDIT) for label in ("map-elites-all", "random")}
+    figures = "gap, in gaps of mt-map-elites: " + ", ".join(f"{label} {ratio:.0f}" for label, ratio in ratios.items())
+    return Verdict(said(min(ratios.values()) >= 10), figures)
+
+
+def _small_ends_lower(now: Measured) -> Verdict:
+    best = size_label(now.best_size())
+    small = [size_label(size) for size in now.sizes if size < 50]
+    if now.sizes[-1] < 50:
+        return Verdict("too few tasks", "there are no tournaments of 50 tasks or more")
+    rows = [(label, now.median(label), now.p(label, best)) for label in small]
+    figures = f"{best} has the least gap, {now.median(best):.3g}; " + "; ".join(
+        f"{label}: {gap:.3g} (p = {p:.2g})" for label, gap, p in rows
+    )
+    holds = all(gap > now.median(best) and p < 0.01 for _, gap, p in rows)
+    return now.too_few(0.01, figures) or Verdict(said(holds), figures)
+
+
+def _large_is_slow(now: Measured) -> Verdict:
+    labels = [size_label(size) for size in now.sizes if size > 1000]
+    if not labels:
+        return Verdict("too few tasks", "there are no tournaments of more than 1000 tasks")
+    best = size_label(now.best_size())
+    slow = all(now.median(label, "area") < now.median(BANDIT, "area") for label in labels)
+    ratios = [now.median(label) / now.median(best) for label in labels]
+    figures = "; ".join(
+        f"{label}: area {now.median(label, 'area'):.5g} (bandit {now.median(BANDIT, 'area'):.5g}), "
+        f"gap {now.median(label):.3g}, {ratio:.3g} times that of {best}; of the way from random sampling to the "
+        f"optimum it goes {now.closed(label)}, {best} {now.closed(best)}"
+        for label, ratio in zip(labels, ratios, strict=True)
+    )
+    return Verdict(said(slow and max(ratios) <= 1.5), figures)
+
+
+def _bandit_is_best(now: Measured) -> Verdict:
+    best = size_label(now.best_size())
+    own = size_label(min(now.bandit_sizes(), key=lambda size: now.median(size_label(size))))
+    ratio = now.median(BANDIT) / now.median(best)
+    figures = (
+        f"gap of the bandit / gap of the best fixed size ({best}) = {ratio:.3g}, p = {now.p(BANDIT, best):.2g}; of the "
+        f"way from random sampling to the optimum the bandit goes {now.closed(BANDIT)}, {best} {now.closed(best)}; "
+        f"area {now.median(BANDIT, 'area'):.5g} against {now.median(best, 'area'):.5g}. Against the best of the sizes "
+        f"that it chooses from ({own}) the ratio is {now.median(BANDIT) / now.median(own):.3g}"
+    )
+    return Verdict(said(ratio <= 1.25), figures)
+
+
+CLAIMS = (
+    Claim(
+        "Multi-task MAP-Elites is the best of the five.",
+        "its median gap to the optimum is the least, with p < 0.05 against each other",
+        _best_of_five,
+    ),
+    Claim(
+        "All differences between the five are significant (p < 1e-10), but for all-tasks against random sampling.",
+        "Mann-Whitney, two-sided, exact, uncorrected: p < 1e-10 for the nine other pairs",
+        _all_pairs_differ,
+    ),
+    Claim(
+        "MAP-Elites on all tasks and random sampling do not differ.",
+        "p of the same test is at least 0.05",
+        _all_tasks_is_random,
+    ),
+    Claim(
+        "Multi-task MAP-Elites is ahead of CMA-ES and of MAP-Elites on random tasks within a few hundred evaluations.",
+        "its median mean over all tasks is above theirs, and stays there, from before 1,000 evaluations on",
+        _ahead_at_once,
+    ),
+    Claim(
+        "All approaches solve all tasks quickly.",
+        "each has solved all tasks within a tenth of the budget, in the median",
+        _solved_quickly,
+    ),
+    Claim(
+        "MAP-Elites on random tasks is about as good as CMA-ES.",
+        "the ratio of their median gaps is between 1/2 and 2",
+        _random_task_is_cma,
+    ),
+    Claim(
+        "Random sampling and MAP-Elites on all tasks reach low fitness only.",
+        "their median gaps are at least ten times that of Multi-task MAP-Elites",
+        _low_baselines,
+    ),
+    Claim(
+        "Tournaments of fewer than 50 tasks do not reach the best values.",
+        "sizes 1 and 10 have greater median gaps than the best fixed size, with p < 0.01",
+        _small_ends_lower,
+    ),
+    Claim(
+        "Tournaments of more than 1000 tasks are slow, but reach the best values.",
+        "less area than the bandit, and at most 1.5 times the median gap of the best fixed size",
+        _large_is_slow,
+    ),
+    Claim(
+        "The bandit is as good as the best fixed size.",
+        "its median gap is at most 1.25 times that of the best fixed size",
+        _bandit_is_best,
+    ),
+)

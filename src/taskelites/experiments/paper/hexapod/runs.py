@@ -1,0 +1,186 @@
+"""The runs of the hexapod experiment: made in groups, kept in small files, their maps simulated again where needed."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from taskelites.analysis.noise import reevaluate
+from taskelites.core import metrics
+from taskelites.experiments.comparison.comparison import Comparison
+from taskelites.experiments.comparison.finished import FinishedRuns, load_runs, save_runs
+from taskelites.experiments.comparison.run import compare
+from taskelites.experiments.paper.hexapod.claims import BANDIT
+from taskelites.problem.problem import Domain
+from taskelites.results.result import Result, counted
+from taskelites.storage import file_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RunMaker:
+    """Makes the runs that are missing.
+
+    Args:
+        folder: of the experiment: `runs` has each group as a comparison of its own, `finished` a small file for each
+            group that is complete.
+        batch_size: of each run.
+        in_step: runs of a group.
+        seed: of the first run.
+        shown: whether to show progress.
+        native: makes the domain with which final maps are simulated again; None to take them as they are.
+    """
+
+    folder: Path
+    batch_size: int
+    in_step: int
+    seed: int
+    shown: bool
+    native: Callable[..., Domain] | None
+
+    def compare(
+        self,
+        kind: str,
+        domain: Domain,
+        algorithms: Mapping[str, Any],
+        *,
+        replicates: int,
+        evaluations: int,
+        ahead: int,
+    ) -> Comparison:
+        """The runs of some algorithms, by label.
+
+        Args:
+            kind: which part of the experiment they belong to; the beginning of names of files.
+            domain: what to solve.
+            algorithms: names or settings.
+            replicates: of each.
+            evaluations: of each run.
+            ahead: as for `te.solve`.
+
+        Returns:
+            The comparison, whose fitness is what native MuJoCo gives, where that is simulated again; `corrected` then
+            keeps what the search believed.
+        """
+        found: dict[str, list[Result]] = {}
+        settings: dict[str, Any] = {}
+        sizes = {"evaluations": evaluations, "batch_size": self.batch_size, "ahead": ahead}
+        for label, algorithm in algorithms.items():
+            found[label] = []
+            for first in range(0, replicates, self.in_step):
+                number = min(self.in_step, replicates - first)
+                group = self._group(kind, domain, label, algorithm, first, number, sizes)
+                named = settings.get("algorithms", {}) | group.settings["algorithms"]
+                settings = group.settings | {"algorithms": named}
+                found[label] += group.results
+        return Comparison(results=found, settings=settings | {"seed": self.seed, "replicates": replicates})
+
+    def _group(
+        self, kind: str, domain: Domain, label: str, algorithm: Any, first: int, number: int, sizes: dict[str, Any]
+    ) -> FinishedRuns:
+        """Some runs of one algorithm, from their file, or made and put there."""
+        name = file_name("-".join(filter(None, [kind, label, f"{first}-{first + number - 1}"])))
+        path = self.folder / "finished" / f"{name}.npz"
+        if not path.exists():
+            if self.shown:
+                about = f"{label}{f' ({kind})' if kind else ''}: runs {first + 1} to {first + number}"
+                print(about, file=sys.stderr, flush=True)
+            made = compare(
+                domain,
+                algorithms={label: algorithm},
+                replicates=number,
+                seed=self.seed + first,
+                out=self.folder / "runs" / name,
+                progress=self.shown,
+                **sizes,
+            )
+            results = self._again(label, made.results[label])
+            whole = _typical(results) if (kind, label) == ("", BANDIT) else None
+            save_runs(path, FinishedRuns(results, made.settings), whole)
+        runs = load_runs(path, domain.tasks)
+        wanted = sizes | {"options": domain.options, "seed": self.seed + first, "replicates": number}
+        for setting, value in wanted.items():
+            if runs.settings.get(setting) != value:
+                raise ValueError(
+                    f"{str(path)!r} holds runs with {setting} {runs.settings.get(setting)!r}, and this experiment has "
+                    f"{value!r}; make them agree, or name a new folder"
+                )
+        return FinishedRuns([_as_simulated_again(run) for run in runs.results], runs.settings)
+
+    def _again(self, label: str, runs: list[Result]) -> list[Result]:
+        """The runs with the fitness that native MuJoCo gives to their elites, as `corrected`."""
+        if self.native is None:
+            return runs
+        if self.shown:
+            print(f"{label}: simulating {counted(len(runs), 'map')} again in MuJoCo", file=sys.stderr, flush=True)
+        return [reevaluate(run, self.native(tasks=run.tasks), samples=1, progress=False) for run in runs]
+
+
+def _as_simulated_again(run: Result) -> Result:
+    """The run with the fitness that native MuJoCo gives, and what the search believed in its place."""
+    return run if run.corrected is None else replace(run, fitness=run.corrected, corrected=run.fitness)
+
+
+def _typical(results: list[Result]) -> int:
+    """The run whose final mean is nearest to the median."""
+    finals = np.array([np.nanmean(_as_simulated_again(run).fitness) for run in results])
+    return int(np.abs(finals - np.median(finals)).argmin())
+
+
+def typical_map(comparison: Comparison) -> Result:
+    """Of the runs of Multi-task MAP-Elites that have their solutions, that nearest to the median final mean of all."""
+    runs = comparison.results[BANDIT]
+    finals = np.array([metrics.mean_all(run.fitness, comparison.worst) for run in runs])
+    whole = np.array([np.isfinite(run.solutions).any() for run in runs])
+    return runs[int(np.where(whole, np.abs(finals - np.median(finals)), np.inf).argmin())]
+
+
+def run_table(comparison: Comparison) -> "pd.DataFrame":
+    """One row per run: what it was of, its measures, and, where its map was simulated again, what the search believed.
+
+    `believed` is the mean over all bodies that the search ended with, `ranks` the rank correlation of its elites'
+    fitness with what native MuJoCo gives.
+    """
+    frame = comparison.replicates()
+    settings = comparison.settings
+    runs = [run for results in comparison.results.values() for run in results]
+    believed = [np.nan if run.corrected is None else _believed(run, comparison.worst) for run in runs]
+    ranks = [np.nan if run.corrected is None else _ranks(run) for run in runs]
+    return frame.assign(
+        tasks=len(comparison.worst),
+        evaluations=[run.evaluations for run in runs],
+        batch_size=settings["batch_size"],
+        ahead=[run.settings.get("ahead", 1) for run in runs],
+        simulator=settings["options"]["simulator"],
+        believed=believed,
+        ranks=ranks,
+    )
+
+
+def _believed(run: Result, worst: np.ndarray) -> float:
+    assert run.corrected is not None  # whoever asks has looked
+    return float(metrics.mean_all(run.corrected, worst))
+
+
+def _ranks(run: Result) -> float:
+    assert run.corrected is not None  # as above
+    both = np.isfinite(run.fitness) & np.isfinite(run.corrected)
+    return float(spearmanr(run.fitness[both], run.corrected[both]).statistic) if both.sum() > 1 else np.nan
+
+
+def run_curves(comparison: Comparison) -> "pd.DataFrame":
+    """The quartiles of the curves, each row with its tasks, evaluations, batch size and number of runs."""
+    frame = comparison.curve_table()
+    runs = {label: len(results) for label, results in comparison.results.items()}
+    return frame.assign(
+        tasks=len(comparison.worst),
+        batch_size=comparison.settings["batch_size"],
+        runs=[runs[label] for label in frame["algorithm"]],
+        first_seed=comparison.settings["seed"],
+    )

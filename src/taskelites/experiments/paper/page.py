@@ -1,0 +1,81 @@
+"""What pages on experiments have in common: the machine, tables in Markdown, the table of claims."""
+
+import math
+import os
+import platform
+from collections.abc import Iterable
+from datetime import date
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taskelites.experiments.comparison.comparison import Comparison
+from taskelites.experiments.paper.claims import Claim, M
+from taskelites.experiments.statistics import quartiles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def machine() -> str:
+    """The kind of machine, in words."""
+    import jax
+
+    kind = jax.devices()[0].device_kind
+    cores = f"{os.cpu_count()} CPU cores ({platform.machine()})"
+    return cores if jax.default_backend() == "cpu" else f"one {kind} ({cores})"
+
+
+def made(command: str) -> str:
+    """When, how and on what a page was made."""
+    return f"Made on {date.today().isoformat()} with `{command}` on {machine()}"
+
+
+def markdown(frame: "pd.DataFrame") -> list[str]:
+    """A table as lines.
+
+    Example:
+        >>> import pandas as pd
+        >>> markdown(pd.DataFrame({"a": [1], "b": ["x"]}))
+        ['| a | b |', '| --- | --- |', '| 1 | x |']
+    """
+    rows = [list(frame.columns), ["---"] * len(frame.columns), *frame.astype(str).to_numpy().tolist()]
+    return [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def claim_table(claims: Iterable[Claim[M]], now: M) -> list[str]:
+    """Each claim with its criterion, our figures and what became of it."""
+    lines = ["| the paper says | taken to hold if | our figures | |", "|---|---|---|---|"]
+    for claim in claims:
+        outcome, figures = claim.check(now)
+        lines.append(f"| {claim.text} | {claim.criterion} | {figures} | **{outcome}** |")
+    return lines
+
+
+def pair_table(comparison: Comparison, labels: Iterable[str]) -> "pd.DataFrame":
+    """The tests among some algorithms, corrected for their number."""
+    chosen = Comparison(results={label: comparison.results[label] for label in labels}, settings=comparison.settings)
+    tests = chosen.tests()
+    return tests.assign(
+        p=[f"{value:.2g}" for value in tests["p"]],
+        p_holm=[f"{value:.2g}" for value in tests["p_holm"]],
+        a12=[f"{value:.3f}" for value in tests["a12"]],
+    ).rename(columns={"p_holm": "p (Holm)", "a12": "A12"})
+
+
+def spread(values: np.ndarray, digits: str) -> str:
+    """The median, and the first and the third quartile.
+
+    Example:
+        >>> spread(np.array([1.0, 2.0, 3.0]), ".1f")
+        '2.0 (1.5 to 2.5)'
+    """
+    low, middle, high = quartiles(values)
+    if math.isinf(middle):
+        return "never"
+    return f"{middle:{digits}} ({low:{digits}} to {'never' if math.isinf(high) else f'{high:{digits}}'})"
+
+
+def spacing(comparison: Comparison, label: str) -> int:
+    """How far apart the logged points of an algorithm's runs are."""
+    return int(np.median(np.diff(comparison.results[label][0].history["evaluations"], prepend=0)))

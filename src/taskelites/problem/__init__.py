@@ -1,0 +1,1 @@
+"""What is to be solved: tasks, parameters, domains, drawings of solutions."""

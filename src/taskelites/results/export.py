@@ -1,0 +1,198 @@
+"""Results for other programs: tables in files, and an archive of pyribs."""
+
+import csv
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from taskelites.errors import TaskWarning, one_of
+from taskelites.problem.tasks import column_names
+from taskelites.results.result import Result
+from taskelites.storage import write_arrays, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ("csv", "parquet", "npz")
+_SOLUTION = re.compile(r"solution_\d+")
+
+
+def one_table(runs: Sequence[tuple[Mapping[str, Any], Result]]) -> "pd.DataFrame":
+    """The tables of several runs, one below the other, each with columns of its own before the others.
+
+    Args:
+        runs: what to write before each row, such as `{"replicate": 3}`, and the result.
+
+    Example:
+        >>> import taskelites as te
+        >>> runs = te.solve(te.domain("arm", tasks=200), evaluations=1000, replicates=2)
+        >>> table = one_table([({"replicate": i}, result) for i, result in enumerate(runs)])
+        >>> len(table), list(table.columns[:4])
+        (400, ['replicate', 'task_id', 'alpha_max', 'length'])
+    """
+    import pandas as pd
+
+    frames = []
+    for before, result in runs:
+        frame = result.to_dataframe()
+        for place, (name, value) in enumerate(before.items()):
+            frame.insert(place, name, value)
+        frames.append(frame)
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def format_of(path: Path | None, given: str | None) -> str:
+    """The format that an ending or a name asks for; CSV if there is neither.
+
+    Raises:
+        ValueError: if the ending is another one, or the two disagree.
+
+    Example:
+        >>> format_of(Path("tasks.parquet"), None)
+        'parquet'
+    """
+    if path is None:
+        return "csv" if given is None else one_of("--format", given, FORMATS)
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        raise ValueError(f"--out must end in .csv, .parquet or .npz, not {path.name!r}")
+    if given is not None and given != ending:
+        raise ValueError(f"--out ends in .{ending}, and --format is {given}; leave one of them out")
+    return ending
+
+
+def check_target(path: Path, kind: str) -> bool:
+    """Whether there is an earlier export, which will be replaced.
+
+    Raises:
+        FileNotFoundError: if there is no folder to write to.
+        FileExistsError: if there is something else, such as the result itself.
+        ImportError: if the format needs a package that is missing.
+
+    Example:
+        >>> check_target(Path("tasks.csv"), "csv")
+        False
+    """
+    if kind == "parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise ImportError("Parquet needs the package pyarrow: pip install 'taskelites[parquet]'") from None
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    if not path.exists():
+        return False
+    if not path.is_file() or not _is_export(path, kind):
+        raise FileExistsError(f"{str(path)!r} is there already and no earlier export, so it stays; name another file")
+    return True
+
+
+def _is_export(path: Path, kind: str) -> bool:
+    """Whether a file is what `write_table` writes, by the names of its columns."""
+    names: list[str] = []
+    if kind == "csv":
+        # A name may have commas, quotes and ends of lines.
+        with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
+            names = next(csv.reader(file), [])
+    elif kind == "npz":
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+            names = [name.removesuffix(".npy") for name in file.namelist()]
+    else:
+        import pyarrow
+        import pyarrow.parquet
+
+        with suppress(pyarrow.ArrowInvalid):
+            names = pyarrow.parquet.read_schema(path).names
+    return {"task_id", "fitness", "last_improved"} <= set(names)
+
+
+def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -> None:
+    """Write a table, whole or not at all, in the format that its ending names.
+
+    A `.npz` file has an array for each column, but `solutions (rows, dim)` and `descriptors (rows, k)` as one each,
+    with the names of the latter as `descriptor_names (k,)`; none needs pickle.
+
+    Args:
+        path: ending in `.csv`, `.parquet` or `.npz`.
+        frame: from `one_table`.
+        descriptors: their names; `column_names` says which columns they are.
+
+    Example:
+        >>> import tempfile, numpy as np, taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=200), evaluations=1000)
+        >>> path = Path(tempfile.mkdtemp()) / "tasks.npz"
+        >>> write_table(path, one_table([({}, result)]), result.tasks.names)
+        >>> np.load(path)["solutions"].shape
+        (200, 10)
+    """
+    kind = format_of(path, None)
+    if kind == "npz":
+        write_arrays(path, _arrays(frame, descriptors))
+        return
+
+    def write(file: BinaryIO) -> None:
+        if kind == "csv":
+            frame.to_csv(file, index=False, mode="wb", lineterminator="\n", errors="backslashreplace")
+        else:
+            frame.to_parquet(file, engine="pyarrow", index=False)
+
+    write_whole(path, write)
+
+
+def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.ndarray]:
+    solutions = [name for name in frame.columns if _SOLUTION.fullmatch(name)]
+    columns = list(column_names(descriptors))
+    single = [name for name in frame.columns if name not in {*columns, *solutions}]
+    arrays: dict[str, np.ndarray] = {name: frame[name].to_numpy() for name in single}
+    # Text as NumPy has it: as objects it would be pickled.
+    arrays = {name: column if column.dtype.kind in "biuf" else column.astype(str) for name, column in arrays.items()}
+    arrays["solutions"] = frame[solutions].to_numpy()
+    if descriptors:
+        arrays |= {"descriptors": frame[columns].to_numpy(), "descriptor_names": np.array(descriptors)}
+    return arrays
+
+
+def to_pyribs(result: Result, **kwargs: Any) -> Any:
+    """A `ribs.archives.CVTArchive` with a cell for each task (see `Result.to_pyribs`)."""
+    descriptors = result.tasks.descriptors
+    if descriptors is None:
+        raise ValueError(
+            "to_pyribs needs descriptors, which become the centroids of the archive, and these tasks have none; give "
+            "them some: te.Tasks(objects, descriptors=...)"
+        )
+    taken = {"solution_dim", "centroids"} & set(kwargs)
+    if taken:
+        raise TypeError(f"to_pyribs takes {taken.pop()} from the result; leave it out")
+    try:
+        from ribs.archives import CVTArchive
+    except ImportError:
+        raise ImportError("to_pyribs needs the package ribs, 0.9 or newer: pip install 'taskelites[pyribs]'") from None
+    options = {"ranges": _ranges(descriptors)} | kwargs
+    archive = CVTArchive(solution_dim=result.solutions.shape[1], centroids=descriptors, **options)
+    solved = np.flatnonzero(result.solved)
+    if len(solved) == 0:
+        return archive
+    archive.add(result.solutions[solved], result.fitness[solved], descriptors[solved])
+    elsewhere = int((archive.index_of(descriptors[solved]) != solved).sum())
+    if elsewhere:
+        warnings.warn(
+            f"{elsewhere} of {len(result)} tasks have the descriptors of another, and pyribs finds a cell by its "
+            "descriptors: of tasks with equal ones, the best elite alone is in the archive",
+            TaskWarning,
+            stacklevel=3,
+        )
+    return archive
+
+
+def _ranges(descriptors: np.ndarray) -> list[tuple[float, float]]:
+    """Of each descriptor, half a cell wider than the tasks on each side, so that plots show whole cells."""
+    number, dim = descriptors.shape
+    low, high = descriptors.min(axis=0), descriptors.max(axis=0)
+    margin = np.where(high > low, (high - low) * 0.5 / max(number ** (1 / dim), 2.0), 0.5)
+    return [(float(a), float(b)) for a, b in zip(low - margin, high + margin, strict=True)]

@@ -1,0 +1,96 @@
+"""How often a run is made safe."""
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskelites.errors import whole_number
+from taskelites.runs.folder import RunFolder
+
+DEFAULT = "60s"
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+Snapshot = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CheckpointInterval:
+    """After so many evaluations, or after so many seconds.
+
+    Example:
+        >>> CheckpointInterval.parse(5000), CheckpointInterval.parse("5min")
+        (CheckpointInterval(evaluations=5000, seconds=None), CheckpointInterval(evaluations=None, seconds=300.0))
+    """
+
+    evaluations: int | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def parse(cls, value: Any, name: str = "checkpoint_every") -> "CheckpointInterval":
+        """From a number of evaluations, or a time such as "30s", "5min" or "2h"."""
+        expected = f"{name} must be a number of evaluations, or a time such as '30s', '5min' or '2h', not {value!r}"
+        if isinstance(value, str):
+            match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h)?\s*", value)
+            try:
+                number = float(match[1]) if match else math.nan
+            except ValueError:
+                number = math.nan
+            if match is None or not 0 < number < math.inf:
+                raise ValueError(expected)
+            if match[2]:
+                return cls(seconds=number * _UNITS[match[2]])
+            value = number
+        try:
+            return cls(evaluations=whole_number(name, value, least=1))
+        except (TypeError, ValueError) as error:
+            raise type(error)(expected) from None
+
+
+class Checkpointer:
+    """Saves checkpoints of runs that go side by side, when it is time.
+
+    Args:
+        folders: one a run; none if nothing is kept.
+        every: how often.
+    """
+
+    def __init__(self, folders: list[RunFolder] | None = None, every: CheckpointInterval | None = None) -> None:
+        self._folders = folders or []
+        self._every = every or CheckpointInterval.parse(DEFAULT)
+        self._position: int | None = None
+        self._time = time.monotonic()
+
+    def begin(self, position: int) -> None:
+        """What is on disk is this far."""
+        self._position = position
+        self._time = time.monotonic()
+
+    def look(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
+        """Save, if it is time."""
+        if self._folders and self._due(position):
+            self.save(position, snapshots)
+
+    def save(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
+        """Save now."""
+        for folder, (arrays, about) in zip(self._folders, snapshots() if self._folders else [], strict=True):
+            folder.checkpoints.save(position, arrays, about)
+        self.begin(position)
+
+    def last(self) -> str:
+        """Half a sentence on what is safe."""
+        if not self._folders:
+            return ""
+        place = self._folders[0].named
+        if self._position is None:
+            return f"; the run in {place!r} has no checkpoint yet"
+        return f"; the last checkpoint, at {self._position:,} evaluations, is intact in {place!r}"
+
+    def _due(self, position: int) -> bool:
+        if self._every.evaluations is not None:
+            return position - (self._position or 0) >= self._every.evaluations
+        return time.monotonic() - self._time >= (self._every.seconds or 0.0)

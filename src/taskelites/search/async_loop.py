@@ -1,0 +1,205 @@
+"""`mode="async"`: results are told as they come, and candidates asked ahead go out, so that no worker ever waits.
+
+What arrives together is told together, in groups of one size: each call from the host costs as much as inserting a
+hundred results. A candidate keeps what it was made with (its `origin`), so a bandit learns from it whenever it comes.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.evaluation import Dispatcher, Outcomes
+from taskelites.evaluation.engines.inline import Work
+from taskelites.runs import Checkpoint, Snapshot
+from taskelites.search.history import Recorder
+from taskelites.search.optimizer import _ask, host_precision
+from taskelites.search.snapshot import from_arrays, to_arrays
+from taskelites.search.sync_loop import SyncLoop
+
+# Results told at once; fewer are filled up.
+_GROUP = 64
+_WAIT = 0.1
+
+
+@partial(jax.jit, donate_argnames="state")
+def _tell(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
+    return core.tell(state, candidates, evaluation)[0]
+
+
+class _Table:
+    """Candidates that are not told yet, each in a row of its own until it is."""
+
+    def __init__(self, like: Candidates) -> None:
+        self._like = jax.device_get(like)
+        self._rows = jax.tree.map(lambda leaf: np.empty((0, *leaf.shape[1:]), leaf.dtype), self._like)
+        self._free: list[int] = []
+        self.used: set[int] = set()
+
+    def add(self, candidates: Candidates) -> list[int]:
+        """Keep candidates; their rows."""
+        fresh = jax.device_get(candidates)
+        number = len(fresh.niches)
+        if len(self._free) < number:
+            size = len(self._rows.niches)
+            more = max(number, size)
+            self._rows = jax.tree.map(
+                lambda leaf: np.concatenate([leaf, np.zeros((more, *leaf.shape[1:]), leaf.dtype)]), self._rows
+            )
+            self._free += range(size, size + more)
+        rows = [self._free.pop() for _ in range(number)]
+        self.used.update(rows)
+
+        def put(place: np.ndarray, values: np.ndarray) -> None:
+            place[rows] = values
+
+        jax.tree.map(put, self._rows, fresh)
+        return rows
+
+    def take(self, rows: Any) -> Candidates:
+        """What is in these rows."""
+        return jax.tree.map(lambda leaf: leaf[rows], self._rows)
+
+    def free(self, rows: list[int]) -> None:
+        """These are told."""
+        self.used.difference_update(rows)
+        self._free += rows
+
+
+class AsyncLoop(SyncLoop):
+    """One run of a Python fitness in which nobody waits."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        [self.only] = self.runs
+        self.optimizer = self.only.optimizer
+        core = self.optimizer._core
+        if not core.any_order:
+            raise ValueError(
+                f"mode='async' tells results in any order, and {self.job.settings.name} learns from whole steps; "
+                "mode='sync' runs it"
+            )
+        self._table: _Table | None = None
+        self._ready: list[int] = []
+        self._sent = 0
+
+    def _search(self, dispatcher: Dispatcher) -> Exception | None:
+        while self.optimizer._adopting and self._going(self.runs):  # what comes before the first step goes step by step
+            error = self._step(dispatcher, self.runs)
+            if error is not None:
+                return error
+        if self.optimizer._adopting:  # it ended there
+            return None
+        if self._table is None:
+            self._table = _Table(self.optimizer._candidates)
+            self._ready = self._table.add(self.optimizer._candidates)
+        self._sent = self.optimizer.evaluations
+        while self._going(self.runs):
+            self._feed(dispatcher)
+            error = self._told(dispatcher.arrived(_WAIT))
+            if error is not None:
+                return error
+        return None
+
+    def _feed(self, dispatcher: Dispatcher) -> None:
+        """Send candidates out, and ask for more when there are none."""
+        assert self._table is not None  # made before anything is sent
+        optimizer, budget = self.optimizer, self.job.evaluations
+        while dispatcher.room > 0 and self._sent < budget:
+            if not self._ready:  # no earlier, since what is told until then makes better ones
+                with host_precision():
+                    optimizer._state, candidates = _ask(optimizer._core, optimizer._state, 1)
+                self._ready += self._table.add(candidates)
+            left = min(len(self._ready), budget - self._sent)
+            size = dispatcher.size(left)
+            rows = np.array(self._ready[: min(left, size * dispatcher.room)])
+            del self._ready[: len(rows)]
+            asked = optimizer._as_asked(self._table.take(rows))
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                dispatcher.send(Work(rows[part], asked.solutions[part], asked.tasks[part]))
+            self._sent += len(rows)
+
+    def _told(self, arrived: list[Outcomes]) -> Exception | None:
+        """Tell what has arrived."""
+        assert self._table is not None  # as above
+        before = 0
+        for found in arrived:
+            if found.failures or found.again:
+                asked = self.optimizer._as_asked(self._table.take(found.rows))
+                placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures, found.again)
+                error, _ = self.only.first_error(placed, asked)
+                if error is not None:
+                    return error
+                self.only.note_failures(placed, asked, before)
+            else:
+                self.only.failures.add_success()
+            before += len(found)
+        for group in _groups(arrived):
+            self._tell_group(group)
+        if arrived:
+            self._after()
+        return self.only.failures.verdict()
+
+    def _tell_group(self, found: Outcomes) -> None:
+        assert self._table is not None  # as above
+        optimizer, number = self.optimizer, len(found)
+        rows = np.full(_GROUP, found.rows[0])
+        rows[:number] = found.rows
+        fitness = np.full(_GROUP, np.nan)
+        fitness[:number] = found.fitness
+        behaviour = None
+        if dim := optimizer._core.behaviour_dim:
+            behaviour = np.full((_GROUP, dim), np.nan)
+            behaviour[:number] = np.nan if found.behaviour is None else found.behaviour
+        told = np.arange(_GROUP) < number
+        evaluation = Evaluation(fitness=fitness, told=told, behaviour=behaviour)  # type: ignore[arg-type]
+        with host_precision():
+            optimizer._state = _tell(optimizer._core, optimizer._state, self._table.take(rows), evaluation)
+        optimizer._evaluations += number
+        self._table.free(found.rows.tolist())
+
+    def _after(self) -> None:
+        if self.only.point <= self.optimizer.evaluations < self.job.evaluations:
+            self.only.log_point()
+        self.report()
+
+    def snapshots(self) -> list[Snapshot]:
+        """What a checkpoint keeps: also all candidates that are on their way."""
+        [(arrays, about)] = super().snapshots()
+        if self._table is not None:
+            arrays = {**arrays, **to_arrays("pending", self._table.take(sorted(self._table.used)))}
+        return [(arrays, about)]
+
+    def restore(self, kept: list[Checkpoint | None], recorders: list[Recorder]) -> None:
+        """Go on from checkpoints: what was on its way goes out again."""
+        super().restore(kept, recorders)
+        arrays = {} if kept[0] is None else kept[0].arrays
+        pending = {name: array for name, array in arrays.items() if name.startswith("pending")}
+        if pending:
+            rows = len(next(iter(pending.values())))
+            like = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype),  # type: ignore[no-untyped-call]
+                self.optimizer._candidates,
+            )
+            self._table = _Table(self.optimizer._candidates)
+            with host_precision():
+                self._ready = self._table.add(from_arrays("pending", like, pending))
+
+
+def _groups(arrived: list[Outcomes]) -> list[Outcomes]:
+    """Results in groups of at most one size."""
+    if not arrived:
+        return []
+    rows = np.concatenate([found.rows for found in arrived])
+    fitness = np.concatenate([found.fitness for found in arrived])
+    described = next((found.behaviour for found in arrived if found.behaviour is not None), None)
+    behaviour = None
+    if described is not None:
+        nothing = np.full((1, described.shape[1]), np.nan)
+        parts = [np.repeat(nothing, len(f), 0) if f.behaviour is None else f.behaviour for f in arrived]
+        behaviour = np.concatenate(parts)
+    whole = Outcomes(rows, fitness, behaviour)
+    return [whole.part(slice(start, start + _GROUP)) for start in range(0, len(rows), _GROUP)]

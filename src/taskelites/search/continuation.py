@@ -1,0 +1,159 @@
+"""Going on from a result to tasks that it did not have: `Result.refine` and `Result.extend`."""
+
+import hashlib
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from taskelites.algorithms import MultiTaskMapElites
+from taskelites.algorithms.shared_descent import SharedDescent
+from taskelites.errors import TaskWarning, whole_number
+from taskelites.problem.problem import CALLS, Problem, is_domain
+from taskelites.problem.tasks import Tasks
+from taskelites.results.result import Result
+from taskelites.search.job import MOST_EVALUATIONS
+from taskelites.search.warm_start import warm_initial
+
+__all__ = ["extend", "refine"]
+
+# So many errors of predictions around a task shape its steps.
+_ERRORS = 40
+
+
+def refine(
+    result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, method: str | None, options: dict[str, Any]
+) -> Result:
+    """See `Result.refine`."""
+    from taskelites.search import solve
+
+    _refuse(options, "refine")
+    budget = whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS)
+    if fitness is None and is_domain(new_tasks):
+        domain = new_tasks
+        problem = Problem(domain.tasks, domain.bounds, getattr(domain, "dim", None), getattr(domain, "behaviour", None))
+        stated: dict[str, Any] = {"fitness": domain}
+    else:
+        stated = {**_how(result, fitness, options), "tasks": _as_new(result, new_tasks)}
+        problem = Problem(stated["tasks"], stated["bounds"], stated["dim"])
+    tasks = problem.finite_tasks("refine")
+    if budget < len(tasks):
+        raise ValueError(
+            f"evaluations must be at least {len(tasks):,}, one for the prediction of each new task, not {budget:,}"
+        )
+    # Descent takes results in their order, which an asynchronous run has not.
+    usual = MultiTaskMapElites(random_start=1) if options.get("mode") == "async" else _descent(result, tasks, method)
+    initial = _proposals(result, problem, method)
+    with warnings.catch_warnings():
+        # The solutions have travelled already, from the tasks of the result.
+        warnings.filterwarnings("ignore", ".*tasks are few for many-task search", TaskWarning)
+        return solve(**{"algorithm": usual, **options, **stated}, evaluations=budget, initial=initial)
+
+
+def _descent(result: Result, tasks: Tasks, method: str | None) -> SharedDescent:
+    """The search, with steps shaped by what the predictions get wrong around each task."""
+    chosen = result.predict(tasks, method, report=True).method
+    errors, near = result._predictor.errors_around(result._places(tasks), chosen, _ERRORS)
+    digest = hashlib.sha256(errors.tobytes() + near.tobytes()).hexdigest()[:12]
+    return SharedDescent(errors=errors, near=near, digest=digest)
+
+
+def _proposals(result: Result, problem: Problem, method: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """What is evaluated first: solutions, and the numbers of their tasks; the best method's for all tasks come first.
+
+    They do not depend on the budget, so that it can be raised later.
+    """
+    tasks = problem.tasks
+    best = result.predict(tasks, method, report=True)
+    others = [name for name in sorted(best.errors, key=lambda name: best.errors[name]) if name != best.method]
+    rows = [best.solutions, *(result.predict(tasks, name) for name in others)]
+    solutions = np.clip(np.stack(rows), problem.lower, problem.upper)
+    fresh = [(solutions[i] != solutions[:i]).any(axis=2).all(axis=0) for i in range(len(solutions))]
+    numbers = [np.flatnonzero(each) for each in fresh]
+    return np.concatenate([rows[each] for rows, each in zip(solutions, fresh, strict=True)]), np.concatenate(numbers)
+
+
+def extend(result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, options: dict[str, Any]) -> Result:
+    """See `Result.extend`."""
+    from taskelites.search import solve
+
+    _refuse(options, "extend")
+    stated = {**_how(result, fitness, options), "tasks": _joined(result.tasks, _as_new(result, new_tasks))}
+    solutions, numbers = warm_initial(result, Problem(stated["tasks"], stated["bounds"], stated["dim"]))
+    new_first = np.argsort(numbers < len(result), kind="stable")
+    initial = solutions[new_first], numbers[new_first]
+    found = solve(**{**options, **stated}, evaluations=evaluations, initial=initial)
+    return _no_worse(found, result)
+
+
+def _no_worse(found: Result, earlier: Result) -> Result:
+    """What was found, but on the first tasks what was known before, where that is better."""
+    kept = np.zeros(len(found), bool)
+    kept[: len(earlier)] = earlier.solved & ~(found.fitness[: len(earlier)] >= earlier.fitness)
+    if not kept.any():
+        return found
+    old = np.flatnonzero(kept)
+    solutions, fitness, last = found.solutions.copy(), found.fitness.copy(), found.last_improved.copy()
+    solutions[old], fitness[old], last[old] = earlier.solutions[old], earlier.fitness[old], 0
+    return replace(found, solutions=solutions, fitness=fitness, last_improved=last)
+
+
+def _refuse(options: dict[str, Any], name: str) -> None:
+    for taken in ("tasks", "initial", "warm_start", "replicates"):
+        if taken in options:
+            raise TypeError(f"{name} takes no {taken}; te.solve(..., warm_start=result) is free in all else")
+
+
+def _how(result: Result, fitness: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The fitness, and how it is called on what: as the user says, or its domain, or as it was for the result."""
+    if fitness is None:
+        raise TypeError("fitness must be given: a result does not hold the function that it was made with")
+    settings = result.settings
+    if is_domain(fitness):
+        usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "behaviour", "call", "setup")}
+        fitness = fitness.fitness
+    else:
+        call = settings.get("call")
+        usual = {"bounds": settings.get("bounds"), "dim": None, "call": call if call in CALLS else None}
+        usual["behaviour"] = settings.get("behaviour")
+    stated = {name: options.get(name, value) for name, value in usual.items()}
+    if stated["bounds"] is None:
+        raise TypeError("bounds must be given, since this result does not say what they were")
+    if stated["dim"] is None and np.ndim(stated["bounds"]) == 1:
+        stated["dim"] = result.solutions.shape[1]
+    return {"fitness": fitness, **stated}
+
+
+def _as_new(result: Result, new_tasks: Any) -> Tasks:
+    """New tasks, of the kind that the result has."""
+    old = result.tasks
+    if isinstance(new_tasks, Tasks):
+        if (new_tasks.objects is None) != (old.objects is None):
+            kinds = ["rows of descriptors" if tasks.objects is None else "objects" for tasks in (new_tasks, old)]
+            raise ValueError(f"new_tasks are {kinds[0]}, but the tasks of the result are {kinds[1]}; they must agree")
+        return new_tasks
+    if old.objects is not None:
+        raise ValueError("new_tasks must be te.Tasks(objects, descriptors=...), since the fitness receives objects")
+    result._places(new_tasks)
+    return Tasks(descriptors=new_tasks, scale=old.scale, names=old.names)
+
+
+def _joined(old: Tasks, new: Tasks) -> Tasks:
+    """All tasks, the old ones first."""
+    if isinstance(old.distance, np.ndarray):
+        raise ValueError(
+            "tasks with a distance matrix can't be extended, since it says nothing of new ones; make te.Tasks of all "
+            "of them and call te.solve(..., warm_start=result)"
+        )
+    if old.descriptors is not None and (new.descriptors is None or new.dim != old.dim):
+        raise ValueError(f"new_tasks must have {old.dim} descriptors, as the tasks of the result, not {new.dim}")
+    objects = None if old.objects is None or new.objects is None else [*old.objects, *new.objects]
+    both = old.descriptors is not None and new.descriptors is not None
+    return Tasks(
+        objects,
+        descriptors=np.concatenate([old.descriptors, new.descriptors]) if both else None,
+        distance=old.distance,
+        scale=old.scale,
+        names=old.names or None,
+    )

@@ -1,0 +1,328 @@
+"""The history of a run while it runs, and the result at its end."""
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites.algorithms import Candidates, Core, Elites
+from taskelites.algorithms.interface import NOWHERE, Columns, Kept
+from taskelites.core import metrics
+from taskelites.problem.problem import Problem
+from taskelites.problem.tasks import Tasks
+from taskelites.results.repertoire import Repertoire
+from taskelites.results.result import Result
+from taskelites.runs import Checkpoint, FailureLog, RunFolder
+from taskelites.search.job import Job
+
+_LOGGED_POINTS = 200
+
+
+class Measures(NamedTuple):
+    """What the history wants to know of a state, as NumPy arrays.
+
+    Attributes:
+        fitness: `(n,)`, of each task.
+        told: how many results were told.
+        failed: how many of them failed.
+        infeasible: how many were infeasible.
+        diagnostics: the algorithm's own numbers.
+    """
+
+    fitness: Any
+    told: Any
+    failed: Any
+    infeasible: Any
+    diagnostics: dict[str, Any]
+
+
+def measure(core: Core, states: Any) -> Measures:
+    """The measures of states that stand side by side, still on the device."""
+
+    def one(state: Any) -> Measures:
+        archive = core.elites(state).archive
+        return Measures(archive.fitness, archive.told, archive.failed, archive.infeasible, core.diagnostics(state))
+
+    return jax.vmap(one)(states)
+
+
+def measure_inside(core: Core, state: Any, candidates: Candidates, fitness: Any, rows: Any) -> Measures:
+    """The measures in the middle of a step: of `state` with the first so many rows of the step counted.
+
+    A step may be longer than the history is fine, and only telling all of it gives a state; but what the rows do to the
+    fitness of their tasks is known without.
+    """
+    archive = core.elites(state).archive
+    counted = jnp.arange(len(candidates)) < rows
+    number = candidates.niches if candidates.numbers is None else candidates.numbers
+    failed = counted & (jnp.isnan(fitness) | (fitness == jnp.inf))
+    infeasible = counted & (fitness == -jnp.inf)
+    place = jnp.where(counted & jnp.isfinite(fitness), number, NOWHERE)
+    return Measures(
+        fitness=archive.fitness.at[place].max(fitness, mode="drop"),
+        told=archive.told + jnp.sum(counted, dtype=jnp.int32),
+        failed=archive.failed + jnp.sum(failed, dtype=jnp.int32),
+        infeasible=archive.infeasible + jnp.sum(infeasible, dtype=jnp.int32),
+        diagnostics=core.diagnostics(state),
+    )
+
+
+_measure = jax.jit(measure)
+
+
+@jax.jit
+def _elites(core: Core, states: Any) -> Elites:
+    return jax.vmap(core.elites)(states)
+
+
+def one_by_one(whole: Any) -> list[Any]:
+    """What stands side by side along the first axis of each array, one by one, on the host."""
+    fetched = jax.device_get(whole)
+    return [jax.tree.map(itemgetter(i), fetched) for i in range(len(jax.tree.leaves(fetched)[0]))]
+
+
+def measures(core: Core, states: Any) -> list[Measures]:
+    """The measures of states that stand side by side."""
+    return one_by_one(_measure(core, states))
+
+
+def elites(core: Core, states: Any) -> list[Elites]:
+    """The elites of states that stand side by side."""
+    return one_by_one(_elites(core, states))
+
+
+@jax.jit
+def _findings(core: Core, states: Any) -> tuple[Elites, Kept | None]:
+    return jax.vmap(lambda state: (core.elites(state), core.kept(state)))(states)
+
+
+def findings(core: Core, states: Any) -> list[tuple[Elites, Kept | None]]:
+    """The elites of states that stand side by side, and what is kept besides: all that a result is made of."""
+    return one_by_one(_findings(core, states))
+
+
+def logged_points(job: Job, opening_rows: int) -> list[int]:
+    """After which evaluations the history gets a row: first, second, fourth... batch, then 200 times evenly.
+
+    They do not depend on how many rows the algorithm's steps have, so that histories can be compared. What comes before
+    the first step gets one row, at its end.
+    """
+    start = min(job.initial_rows, job.evaluations)
+    batches = -(-(job.evaluations - start) // job.batch_size)
+    every = max(1, batches // _LOGGED_POINTS)
+    doubling = [2**i for i in range(every.bit_length())]
+    chosen = {0, *doubling, *range(every, batches + 1, every), batches}
+    points = {start + batch * job.batch_size for batch in chosen if batch <= batches}
+    opened = start + opening_rows
+    within = {point for point in points | {opened} if max(opened, 1) <= point < job.evaluations}
+    return [*sorted(within), job.evaluations]
+
+
+@dataclass
+class Recorder:
+    """The history of one run, row by row.
+
+    Args:
+        job: what `solve` was asked for.
+        replicate: which run it is of.
+        callback: told each row.
+        folder: gets each row as it comes.
+        failures: of this run.
+    """
+
+    job: Job
+    replicate: int
+    callback: Callable[[Mapping[str, Any]], None] | None = None
+    folder: RunFolder | None = None
+    failures: FailureLog = field(default_factory=lambda: FailureLog(None, lambda text: None))
+    begin: float = field(default_factory=time.monotonic)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def start_clock(self) -> None:
+        """Count seconds from now: what came before was compilation, or another process."""
+        self.begin = time.monotonic() - (self.rows[-1]["seconds"] if self.rows else 0.0)
+
+    def log(self, now: Measures) -> None:
+        """Add a row, unless nothing was told since the last one."""
+        evaluations = int(now.told)
+        if self.rows and self.rows[-1]["evaluations"] == evaluations:
+            return
+        row: dict[str, Any] = {"evaluations": evaluations, "seconds": time.monotonic() - self.begin}
+        row |= metrics.summary(now.fitness)
+        if self.job.worst is not None:
+            row["mean_all"] = metrics.mean_all(now.fitness, self.job.worst)
+        row |= {"failed": int(now.failed), "infeasible": int(now.infeasible)}
+        for name, value in now.diagnostics.items():
+            if isinstance(value, tuple | Columns):  # a column for each of some, such as tried_10 or tried_copy
+                which, values = (value.names, value.values) if isinstance(value, Columns) else value
+                row |= {f"{name}_{each}": number for each, number in zip(which, values.tolist(), strict=True)}
+            else:
+                row[name] = value.item()
+        self.rows.append(row)
+        if self.folder is not None:
+            self.folder.add_metrics(row)
+        if self.callback is not None:
+            self.callback({"replicate": self.replicate, **row})
+
+    def history(self) -> dict[str, np.ndarray]:
+        """The rows as columns."""
+        return {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """What a checkpoint keeps of it: arrays, and the rest."""
+        history = self.history()
+        arrays = {f"history.{name}": column for name, column in history.items()}
+        return arrays, {"history": list(history), "failures": self.failures.snapshot()}
+
+    def restore(self, kept: Checkpoint) -> None:
+        """Go on from a checkpoint; what was written after it is taken back."""
+        columns = {name: kept.arrays[f"history.{name}"] for name in kept.about["history"]}
+        self.rows = [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*(column.tolist() for column in columns.values()), strict=True)
+        ]
+        self.failures.restore(kept.about["failures"])
+        if self.folder is not None:
+            self.folder.write_metrics(columns)
+
+
+def make_result(
+    found: tuple[Elites, Kept | None], problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
+) -> Result:
+    """What a run found."""
+    (archive, chosen), kept = found
+    solved = np.isfinite(archive.fitness)
+    job = None if recorder is None else recorder.job
+    return Result(
+        solutions=np.where(solved[:, None], archive.solutions, np.nan),
+        fitness=np.where(solved, archive.fitness, np.nan),
+        # The sides of a box may have different units, so none of them may count for more in a distance.
+        tasks=problem.tasks if isinstance(problem.tasks, Tasks) else Tasks(descriptors=chosen, scale="range"),
+        evaluations=int(archive.told),
+        task_evaluations=np.array(archive.evaluations),
+        last_improved=np.array(archive.last_improved),
+        failed=int(archive.failed),
+        infeasible=int(archive.infeasible),
+        failures=_failures(int(archive.failed), recorder),
+        retried=0 if recorder is None else recorder.failures.retried,
+        history={} if recorder is None else recorder.history(),
+        settings=settings,
+        optimum=None if job is None else _one_a_task(job.optimum, len(solved)),
+        worst=None if job is None else _one_a_task(job.worst, len(solved)),
+        repertoire=None if kept is None else Repertoire.of_solved(**kept._asdict()),
+    )
+
+
+def _one_a_task(values: np.ndarray | None, number: int) -> np.ndarray | None:
+    """The same for all tasks, where a box stands for them, which has one value."""
+    return None if values is None else np.broadcast_to(values, number)
+
+
+def _failures(failed: int, recorder: Recorder | None) -> dict[str, int]:
+    """How many failed in which way; a compiled fitness, and that of a user's own loop, knows only one."""
+    if recorder is None or recorder.job.call == "jax":
+        return {"nan": failed} if failed else {}
+    return dict(recorder.failures.counts)
+
+
+def about_run(
+    settings: Any,
+    problem: Problem,
+    core: Core,
+    *,
+    seed: int,
+    call: str,
+    bits: int,
+    ahead: int = 1,
+    job: Job | None = None,
+) -> dict[str, Any]:
+    """How a result was made, as plain values."""
+    return {
+        **(
+            {}
+            if job is None
+            else {"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations}
+        ),
+        **({} if job is None or job.call == "jax" else _about_evaluation(job)),
+        "algorithm": about_settings(settings),
+        "batch_size": getattr(core, "batch_size", core.rows),
+        "ahead": ahead,
+        "seed": seed,
+        "call": call,
+        "bits": bits,
+        **_about_tasks(problem),
+        "versions": _versions(),
+    }
+
+
+def _about_evaluation(job: Job) -> dict[str, Any]:
+    return {"evaluation": job.evaluation_options.plain(), "samples": job.evaluation_options.samples}
+
+
+def about_problem(job: Job) -> dict[str, Any]:
+    """What several runs were made of, as plain values."""
+    return {
+        **{"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations, "call": job.call},
+        **_about_tasks(job.problem),
+        "versions": _versions(),
+    }
+
+
+def about_settings(settings: Any) -> dict[str, Any]:
+    """An algorithm and its settings, as plain values."""
+    return {"name": settings.name} | _settings(settings)
+
+
+def _about_tasks(problem: Problem) -> dict[str, Any]:
+    tasks = problem.tasks
+    return {
+        "dim": problem.dim,
+        "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
+        **({} if problem.behaviour is None else {"behaviour": problem.behaviour.tolist()}),
+        "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: _version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
+    return packages | {"python": platform.python_version()}
+
+
+def _settings(settings: Any) -> dict[str, Any]:
+    plain = _plain(settings)
+    return plain if isinstance(plain, dict) else {"type": plain}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # used from its source, without having been installed
+        return "unknown"
+
+
+def _plain(value: Any) -> Any:
+    """A settings object as what JSON can hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = [item.name for item in fields(value) if item.repr]
+        return {"type": type(value).__name__} | {name: _plain(getattr(value, name)) for name in shown}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic | Array):
+        return value.tolist()
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    text = repr(value)
+    if " at 0x" in text:  # an address is another one each time
+        named = value if hasattr(value, "__qualname__") else type(value)
+        text = f"{named.__module__}.{named.__qualname__}"
+    return text

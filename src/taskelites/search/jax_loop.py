@@ -1,0 +1,253 @@
+"""The same loop for a JAX fitness, compiled whole, in the precision that the user's JAX has."""
+
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from taskelites.algorithms import Candidates, Core
+from taskelites.core import metrics, random
+from taskelites.evaluation import JaxFitness
+from taskelites.results.result import Result
+from taskelites.runs import Checkpoint, Checkpointer, Interruption, Snapshot
+from taskelites.search.compile_cache import clear_full_compile_cache
+from taskelites.search.history import (
+    Measures,
+    Recorder,
+    about_run,
+    findings,
+    logged_points,
+    make_result,
+    measure,
+    measure_inside,
+    one_by_one,
+)
+from taskelites.search.job import Job
+from taskelites.search.snapshot import from_arrays, to_arrays
+
+
+def _side_by_side(run: Callable[[Any], Any], states: Any) -> Any:
+    """`vmap`, but for a single run: there, branches of an algorithm stay branches, of which only one is taken."""
+    if len(jax.tree.leaves(states)[0]) > 1:
+        return jax.vmap(run)(states)
+    return jax.tree.map(lambda leaf: leaf[None], run(jax.tree.map(itemgetter(0), states)))
+
+
+@partial(jax.jit, static_argnames="evaluate")
+def _advance(
+    core: Core, evaluate: JaxFitness, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
+) -> tuple[Any, Measures]:
+    """So many steps of all replicates, `rows_told` rows of each told; a replicate that has its target stands still.
+
+    Returns the states and their measures: one dispatch for both, since each costs as much as some twenty steps.
+    """
+
+    def step(state: Any) -> Any:
+        candidates, state = core.ask(state)
+        return core.tell(state, candidates, evaluate(candidates, rows_told))[0]
+
+    def goes_on(count: Array, state: Any) -> Array:
+        archive = core.elites(state).archive
+        return (count < steps) & ~metrics.reached(archive.fitness, archive.evaluations, target, share)
+
+    def run(state: Any) -> Any:
+        if target is None:
+            return lax.fori_loop(0, steps, lambda _, carry: step(carry), state)
+        start = (jnp.int32(0), state)
+        return lax.while_loop(lambda carry: goes_on(*carry), lambda carry: (carry[0] + 1, step(carry[1])), start)[1]
+
+    states = _side_by_side(run, states)
+    return states, measure(core, states)
+
+
+@partial(jax.jit, static_argnames="evaluate")
+def _inside(core: Core, evaluate: JaxFitness, states: Any, rows: Array, target: Array | None, share: Array) -> Measures:
+    """The measures after the first so many rows of the next step, `(replicates, points)`; see `measure_inside`."""
+
+    def run(state: Any) -> Measures:
+        candidates, asked = core.ask(state)
+        fitness = evaluate(candidates, core.rows).fitness
+        counted = rows
+        if target is not None:
+            archive = core.elites(state).archive
+            counted = rows * ~metrics.reached(archive.fitness, archive.evaluations, target, share)
+        return lax.map(lambda number: measure_inside(core, asked, candidates, fitness, number), counted)
+
+    return jax.vmap(run)(states)
+
+
+@partial(jax.jit, static_argnames="evaluate")
+def _adopt(core: Core, evaluate: JaxFitness, states: Any, initial: Candidates, rows_told: Array) -> Any:
+    return jax.vmap(lambda state, known: core.adopt(state, known, evaluate(known, rows_told)))(states, initial)
+
+
+@jax.jit
+def _init(core: Core, keys: Array) -> tuple[Any, Candidates | None]:
+    states = jax.vmap(core.init)(keys)
+    return states, jax.vmap(core.opening)(states)
+
+
+def _stops(points: list[int], done: int, rows: int) -> list[tuple[int, list[int]]]:
+    """For each step that holds points: how many whole steps come before it, and how many of its rows each counts."""
+    stops: list[tuple[int, list[int]]] = []
+    for point in points:
+        step, inside = divmod(point - done, rows)
+        if stops and stops[-1][0] == step:
+            stops[-1][1].append(inside)
+        else:
+            stops.append((step, [inside]))
+    return stops
+
+
+class JaxLoop:
+    """Runs of a JAX fitness, side by side in one compiled loop.
+
+    Args:
+        job: what `solve` was asked for.
+        seeds: one a run.
+        prepared: what `prepare` gave, for several of these that are to share their program.
+    """
+
+    def __init__(self, job: Job, seeds: list[int], prepared: tuple[Core, JaxFitness] | None = None) -> None:
+        self.job = job
+        self.seeds = seeds
+        self.core, self.evaluate = prepared or self.prepare(job)
+        self.keys = jnp.stack([jax.random.key(seed, impl=random.IMPLEMENTATION) for seed in seeds])
+        self.states, self.opening = _init(self.core, self.keys)
+        self.shown = self.states
+        self.opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
+        self.begin = min(job.initial_rows + self.opening_rows, job.evaluations)
+        self.reached = 0  # evaluations
+        self.taken = 0  # steps
+        self.stops = self._stops_left()
+        self.target = None if job.target is None else jnp.asarray(job.target)
+
+    @staticmethod
+    def prepare(job: Job) -> tuple[Core, JaxFitness]:
+        """The algorithm on the problem, and the fitness, checked."""
+        clear_full_compile_cache()
+        core = job.settings.bind(job.problem, job.batch_size)
+        used = core.behaviour_dim
+        evaluate = JaxFitness.made_of(job.fitness, job.problem.returned_behaviour(used), keeps=used > 0)
+        evaluate.check(job.problem.lower.size, job.problem.tasks.dim)
+        return core, evaluate
+
+    def compile(self) -> None:
+        """Compile what a run consists of, by taking no steps."""
+        self._advanced(0, self.core.rows)
+        # The last point is told, not looked at.
+        *looked_at, _ = (number for _, inside in self.stops for number in inside)
+        if any(looked_at):
+            self._looked_inside([0])
+
+    def _stops_left(self) -> list[tuple[int, list[int]]]:
+        points = logged_points(self.job, self.opening_rows)
+        left = [point for point in points if point > self.reached] or points[-1:]
+        return _stops(left, self.begin, self.core.rows)
+
+    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any, checkpointer: Checkpointer) -> None:
+        """Until the budget is spent, all have their target, or Ctrl-C."""
+        rows, begin = self.core.rows, self.begin
+        if not self.reached:
+            self._adopt_before()
+        self.recorders = recorders
+        for step, inside in self.stops:
+            self.states, found = self._advanced(step - self.taken, rows)
+            self.shown = self.states
+            self.taken = step
+            seen = [found] if inside[0] == 0 else []
+            # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
+            cut = inside[-1] if step == self.stops[-1][0] else 0
+            looks = [number for number in inside if number not in (0, cut)]
+            seen += self._looked_inside(looks)
+            if cut:
+                self.shown, found = self._advanced(1, cut)
+                seen.append(found)
+            for found in seen:
+                now = one_by_one(found)
+                for recorder, its_own in zip(recorders, now, strict=True):
+                    recorder.log(its_own)
+            told = [int(its_own.told) for its_own in now]
+            show(max(told) * len(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
+            self.reached = begin + step * rows + inside[-1]
+            if interruption.noted and looks and not cut:  # the result shows what the history does
+                self.shown, _ = self._advanced(1, looks[-1])
+            if interruption.noted or all(count < self.reached for count in told):
+                break
+            checkpointer.look(self.reached, self.snapshots)
+        checkpointer.save(self.reached, self.snapshots)
+
+    @property
+    def position(self) -> int:
+        """How far they are."""
+        return self.reached
+
+    def snapshots(self) -> list[Snapshot]:
+        """What checkpoints keep, one a replicate."""
+        states = to_arrays("state", self.states)
+        kept: list[Snapshot] = []
+        for i, recorder in enumerate(self.recorders):
+            arrays, about = recorder.snapshot()
+            arrays |= {name: array[i] for name, array in states.items()}
+            kept.append((arrays, about | {"reached": self.reached, "taken": self.taken}))
+        return kept
+
+    def restore(self, kept: list[Checkpoint], recorders: list[Recorder]) -> None:
+        """Go on from checkpoints, which are all of one position."""
+        reached = kept[0].about["reached"]
+        if reached < self.job.initial_rows + self.opening_rows:  # the budget ended there: begin again, it is little
+            return
+        names = [name for name in kept[0].arrays if name.startswith("state")]
+        states = {name: np.stack([each.arrays[name] for each in kept]) for name in names}
+        self.states = self.shown = from_arrays("state", self.states, states)
+        self.reached, self.taken = reached, kept[0].about["taken"]
+        self.stops = self._stops_left()
+        for recorder, each in zip(recorders, kept, strict=True):
+            recorder.restore(each)
+
+    def _looked_inside(self, rows: list[int]) -> list[Measures]:
+        """The measures after so many rows of the next step, for each of these numbers."""
+        if not rows:
+            return []
+        # Always as many points, so that it is compiled once.
+        widest = max(len(inside) for _, inside in self.stops)
+        padded = np.pad(np.array(rows, np.int32), (0, widest - len(rows)))
+        found = jax.device_get(_inside(self.core, self.evaluate, self.states, padded, self.target, self.job.share))
+        return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]
+
+    def _adopt_before(self) -> None:
+        """Evaluate what comes before the first step."""
+        job, done = self.job, 0
+        known: list[Candidates] = []
+        if job.initial is not None:
+            alone = [job.initial.candidates(key, job.problem) for key in self.keys]
+            known.append(jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone))
+        if self.opening is not None:
+            known.append(self.opening)
+        for candidates in known:
+            rows = min(candidates.niches.shape[1], job.evaluations - done)
+            self.states = _adopt(self.core, self.evaluate, self.states, candidates, rows)
+            done += rows
+
+    def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
+        return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)
+
+    def results(self, recorders: list[Recorder]) -> list[Result]:
+        """What was found by each."""
+        job = self.job
+        bits = jnp.zeros(()).dtype.itemsize * 8
+        shared = {"side_by_side": len(self.seeds)} if len(self.seeds) > 1 else {}
+        return [
+            make_result(
+                found,
+                job.problem,
+                about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job) | shared,
+                recorder=recorder,
+            )
+            for seed, found, recorder in zip(self.seeds, findings(self.core, self.shown), recorders, strict=True)
+        ]

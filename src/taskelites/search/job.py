@@ -1,0 +1,271 @@
+"""What a search was asked for, checked before any work is done."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from taskelites.algorithms import Candidates, as_algorithm
+from taskelites.core import random
+from taskelites.core.selection import uniform_integers
+from taskelites.errors import TaskWarning, finite_array, whole_number
+from taskelites.evaluation import EvaluationOptions
+from taskelites.problem.problem import Problem, as_rows_per_call, check_fitness, is_domain, per_task
+from taskelites.problem.tasks import Box, Tasks
+from taskelites.search.warm_start import warm_initial
+
+# Evaluations are counted in 32 bits.
+MOST_EVALUATIONS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Target:
+    """When a search may stop early.
+
+    Args:
+        fitness: a number, or one a task.
+        share: of the solved tasks that must have it.
+
+    Example:
+        >>> import numpy as np, taskelites as te
+        >>> tasks = np.linspace(0, 1, 300)[:, None]
+        >>> result = te.solve(
+        ...     lambda x, t: -abs(x[0] - t[0]),
+        ...     tasks,
+        ...     bounds=(0, 1),
+        ...     dim=1,
+        ...     evaluations=100_000,
+        ...     target=te.Target(-0.05, share=0.9),
+        ... )
+        >>> result.evaluations < 100_000
+        True
+    """
+
+    fitness: Any
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.share, int | float) and 0 < self.share <= 1):
+            raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initial:
+    """Solutions that the user knew before: `solutions` `(m, dim)`, and `niches` `(m,)` or None for random ones."""
+
+    solutions: np.ndarray
+    niches: np.ndarray | None
+
+    def candidates(self, key: Array, problem: Problem) -> Candidates:
+        """As candidates, on the tasks that were named or on random ones."""
+        tasks = problem.finite_tasks("initial=")
+        niches = self.niches
+        if niches is None:
+            words = random.words(random.fold_in(key, 2**31 - 1), (len(self.solutions),))
+            niches = np.asarray(uniform_integers(words, jnp.uint32(len(tasks))))
+        descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
+        return Candidates(
+            solutions=jnp.asarray(self.solutions), niches=jnp.asarray(niches, jnp.int32), tasks=descriptors
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What `solve` was asked for, checked."""
+
+    problem: Problem
+    fitness: Callable[..., Any]
+    call: str
+    settings: Any
+    batch_size: int
+    ahead: int
+    evaluations: int
+    initial: Initial | None
+    target: np.ndarray | None
+    share: float
+    evaluation_options: EvaluationOptions
+    label: str
+    options: dict[str, Any]
+    optimum: np.ndarray | None
+    worst: np.ndarray | None
+    rows_per_call: int | None
+
+    @property
+    def initial_rows(self) -> int:
+        """How many evaluations the user's own solutions take."""
+        return 0 if self.initial is None else len(self.initial.solutions)
+
+
+def make_job(
+    fitness: Any,
+    tasks: Any,
+    bounds: Any,
+    dim: Any,
+    call: Any,
+    algorithm: Any,
+    batch_size: Any,
+    evaluations: Any,
+    initial: Any,
+    target: Any,
+    evaluation_options: EvaluationOptions | None = None,
+    warm_start: Any = None,
+    behaviour: Any = None,
+    ahead: Any = 1,
+) -> Job:
+    """Check what `solve` was given, a domain or its parts."""
+    if initial is not None and warm_start is not None:
+        raise ValueError("initial and warm_start both say what is evaluated first; give one of them")
+    evaluation_options = evaluation_options or EvaluationOptions()
+    if isinstance(fitness, str):
+        raise TypeError(
+            f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
+        )
+    optimum = worst = rows_per_call = None
+    options: dict[str, Any] = {}
+    label = getattr(fitness, "__name__", "fitness")
+    if is_domain(fitness):
+        domain = fitness
+        given = {"tasks": tasks, "bounds": bounds, "dim": dim, "behaviour": behaviour, "call": call}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise ValueError(
+                f"a domain brings its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
+            )
+        fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
+        dim, behaviour = getattr(domain, "dim", None), getattr(domain, "behaviour", None)
+        optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
+        rows_per_call = as_rows_per_call(getattr(domain, "rows_per_call", None), call)
+        label = str(getattr(domain, "name", "domain"))
+        if evaluation_options.setup is None and getattr(domain, "setup", None) is not None:
+            evaluation_options = replace(evaluation_options, setup=domain.setup)
+        options = dict(getattr(domain, "options", {}))
+    elif tasks is None or bounds is None:
+        missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
+        raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
+    call = "each" if call is None else call
+    check_fitness(fitness, call)
+    ahead = as_ahead(ahead, evaluation_options.mode)
+    if call == "jax":
+        check_compiled(evaluation_options, ahead)
+    problem = Problem(tasks, bounds, dim, behaviour)
+    settings = as_algorithm(algorithm)
+    if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
+        raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives; these have none")
+    aim = target if target is None or isinstance(target, Target) else Target(target)
+    if warm_start is not None:
+        initial = warm_initial(warm_start, problem)
+    return Job(
+        problem=problem,
+        fitness=fitness,
+        call=call,
+        settings=settings,
+        batch_size=whole_number("batch_size", batch_size, least=1, most=2**24),
+        ahead=ahead,
+        evaluations=whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS),
+        initial=as_initial(initial, problem),
+        target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
+        share=1.0 if aim is None else float(aim.share),
+        evaluation_options=evaluation_options,
+        label=label,
+        options=options,
+        optimum=per_task("optimum", optimum, problem.tasks),
+        worst=per_task("worst", worst, problem.tasks),
+        rows_per_call=rows_per_call,
+    )
+
+
+def check_compiled(evaluation_options: EvaluationOptions, ahead: int = 1) -> None:
+    """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
+    usual = EvaluationOptions()
+    if evaluation_options.samples > 1:
+        raise ValueError(
+            f"samples={evaluation_options.samples} is for Python functions with noise; a JAX function gives the same "
+            "number for the same arguments. Average over keys inside of the function, or let it draw its own noise "
+            "with call='batch'"
+        )
+    # Workers come last, since a timeout brings one along.
+    names = ("timeout", "executor", "setup", "retries", "on_error", "mode", "workers")
+    unusual = [name for name in names if getattr(evaluation_options, name) != getattr(usual, name)]
+    unusual += ["ahead"] * (ahead > 1)
+    if unusual:
+        raise ValueError(
+            f"{unusual[0]} is for Python functions; with call='jax' the whole run is one compiled program, which "
+            "uses all cores (or the accelerator) by itself"
+        )
+
+
+def as_initial(initial: Any, problem: Problem) -> Initial | None:
+    """Solutions to evaluate first, from what a user gives for them."""
+    if initial is None:
+        return None
+    if isinstance(problem.tasks, Box):
+        raise ValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
+    # Two rows of numbers in a tuple are solutions; anything else in a pair is solutions and the numbers of tasks.
+    pair = isinstance(initial, tuple) and len(initial) == 2 and not np.isscalar(initial[0]) and _depth(initial[0]) == 2
+    values, numbers = initial if pair else (initial, None)
+    solutions = finite_array("initial", values, shape=f"(m, {problem.dim})", ndim=2)
+    if solutions.shape[1] != problem.dim or len(solutions) == 0:
+        raise ValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
+    inside = np.clip(solutions, problem.lower, problem.upper)
+    # What 32 bits make of a number at the bounds is not outside of them.
+    outside = np.flatnonzero((np.abs(solutions - inside) > 1e-6 * (problem.upper - problem.lower)).any(axis=1))
+    if len(outside):
+        raise ValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
+    solutions = inside
+    if numbers is None:
+        return Initial(solutions=solutions, niches=None)
+    niches = np.asarray(numbers)
+    tasks = problem.finite_tasks("initial=")
+    if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
+        raise ValueError(
+            f"initial must name one task number for each of its {len(solutions)} solutions, not {numbers!r}"
+        )
+    if niches.min() < 0 or niches.max() >= len(tasks):
+        raise ValueError(f"initial must name tasks from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}")
+    return Initial(solutions=solutions, niches=niches)
+
+
+def _depth(values: Any) -> int:
+    """How many dimensions something has, as far as its first entries tell."""
+    return 0 if np.isscalar(values) or len(values) == 0 else 1 + _depth(values[0])
+
+
+def as_ahead(ahead: Any, mode: str = "sync") -> int:
+    """A number of batches to ask from one state, or an error."""
+    number = whole_number("ahead", ahead, least=1, most=2**16)
+    if number > 1 and mode == "async":
+        raise ValueError(
+            f"ahead={number} asks for whole batches, and mode='async' asks for candidates whenever a worker is free; "
+            "leave one of them out"
+        )
+    return number
+
+
+def as_seed(seed: Any) -> int:
+    """A seed that JAX takes, or an error."""
+    return whole_number("seed", seed, least=0, most=2**32 - 1)
+
+
+def task_warnings(problem: Problem, settings: Any) -> list[str]:
+    """What about the tasks will make the search worse than it could be, one sentence each."""
+    if isinstance(problem.tasks, Box):
+        return []
+    tasks: Tasks = problem.tasks
+    uses_distance = getattr(settings, "uses_distance", True)
+    sentences = list(tasks.warnings(uses_distance=uses_distance))
+    if uses_distance and not tasks.has_distance:
+        sentences.append(
+            f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; "
+            "te.Tasks(objects, descriptors=...) or distance=... gives it one"
+        )
+    return sentences
+
+
+def warn_of_tasks(problem: Problem, settings: Any) -> None:
+    """Say it once."""
+    for sentence in task_warnings(problem, settings):
+        warnings.warn(sentence, TaskWarning, stacklevel=3)

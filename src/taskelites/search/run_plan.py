@@ -1,0 +1,112 @@
+"""What a run is of, written down at its start, so that it goes on only as what it was."""
+
+import hashlib
+import json
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from taskelites.problem.tasks import Tasks
+from taskelites.runs.identity import code_of, same_code, text_of
+from taskelites.search.history import about_problem, about_settings
+from taskelites.search.job import Job
+
+# What may differ: the budget may be raised, and what else may, is said.
+_MAY_DIFFER = ("evaluations", "versions", "code", "objects")
+# What plans of before did not say, since there was no other way.
+_UNSAID: dict[str, Any] = {"samples": 1, "behaviour": None, "ahead": 1}
+
+
+def problem_of(job: Job) -> dict[str, Any]:
+    """What is solved and how it is called, as plain values: what must not change while runs of it are added to."""
+    tasks = job.problem.tasks
+    return {
+        **about_problem(job),
+        "scale": getattr(tasks, "scale", None),
+        "objects": text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None,
+        "code": code_of(job.fitness),
+        "bits": jnp.zeros(()).dtype.itemsize * 8 if job.call == "jax" else 64,
+        "batch_size": job.batch_size,
+        "ahead": job.ahead,
+        "behaviour": None if job.problem.behaviour is None else job.problem.behaviour.tolist(),
+        "samples": job.evaluation_options.samples,
+    }
+
+
+def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
+    """A job as plain values."""
+    return {
+        **problem_of(job),
+        "algorithm": about_settings(job.settings),
+        "seed": seeds[0],
+        "replicates": len(seeds) if several else None,
+        "initial": None if job.initial is None else _digest(job.initial.solutions, job.initial.niches),
+        "target": None if job.target is None else [_digest(job.target), job.share],
+        "mode": job.evaluation_options.mode,
+    }
+
+
+def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list[str]:
+    """Raise if a run would go on as something else; returns what should be said.
+
+    Raises:
+        ValueError: that says what differs.
+    """
+    budget = before.get("evaluations", 0)
+    if now["evaluations"] < budget:
+        raise ValueError(
+            f"evaluations is {now['evaluations']:,}, but the run in {folder!r} has a budget of {budget:,}, which can "
+            "be raised, not lowered"
+        )
+    for name, value in now.items():
+        kept = said_of(before, name)
+        if name not in _MAY_DIFFER and not equal(kept, value):
+            hint = ""
+            if name == "bits":
+                hint = f" (JAX_ENABLE_X64={int(kept == 64)} in the environment makes it so)"
+            raise ValueError(
+                f"{folder!r} holds a run with {name} {_short(kept)}, and this one has {_short(value)}{hint}; "
+                "make them agree, or name a new folder"
+            )
+    said = []
+    if not same_code(before.get("code"), now["code"]):
+        said.append(
+            f"the code of the fitness is not what it was when the run in {folder!r} began: what it finds from now "
+            "on is another function's"
+        )
+    if before.get("objects") != now["objects"]:
+        said.append(f"the tasks' text is not what it was when the run in {folder!r} began: are they the same tasks?")
+    changed = [
+        f"{name} {old} then, {now['versions'].get(name)} now"
+        for name, old in before.get("versions", {}).items()
+        if now["versions"].get(name) != old
+    ]
+    if changed:
+        said.append(f"the run goes on with other versions ({'; '.join(changed)}), which may round differently")
+    return said
+
+
+def said_of(plan: dict[str, Any], name: str) -> Any:
+    """What a plan, perhaps an older one, says of something.
+
+    Example:
+        >>> said_of({}, "samples"), said_of({"samples": 3}, "samples")
+        (1, 3)
+    """
+    return plan.get(name, _UNSAID.get(name))
+
+
+def _digest(*arrays: np.ndarray | None) -> str:
+    parts = [b"none" if array is None else np.ascontiguousarray(array).tobytes() for array in arrays]
+    return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
+
+
+def equal(before: Any, now: Any) -> bool:
+    """Whether two values are the same once they are written down."""
+    return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 400 else f"{text[:400]}..."

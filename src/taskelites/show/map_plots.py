@@ -1,0 +1,304 @@
+"""The map: tasks in the plane, coloured by fitness."""
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from taskelites.results.result import Result
+from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
+from taskelites.show.projection import Plane, cells, frame, half_a_cell, place
+
+_GREY = "0.85"
+# A point is smaller than a cell, so that it takes a darker grey to be seen.
+_GREY_POINT = "0.7"
+_MOST_IN_A_ROW = 4
+# Letters; about as many as fit below a panel, and where the label of a principal component is best broken.
+_LABEL_WIDTH = 24
+# As many numbers as stand apart below a panel, with a sign and two decimals each.
+_MOST_TICKS = 6
+
+
+def map(  # noqa: A001 - meant to be called as show.map
+    result: Result,
+    ax: Any = None,
+    *,
+    axes: Sequence[str | int] | None = None,
+    values: Any = None,
+    label: str = "fitness",
+    cmap: Any = "viridis",
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cbar: Any = "auto",
+    cbar_kwargs: dict[str, Any] | None = None,
+    rasterized: bool = True,
+    colorbar: bool = True,
+) -> Any:
+    """Draw the tasks, coloured by fitness; unsolved tasks stay grey.
+
+    Two descriptors give Voronoi cells. More give points in the plane of the first two principal components of the
+    descriptors, taken as the distance takes them (so `scale="range"` of `te.Tasks` counts), or in that of two
+    descriptors that `axes` chooses. A single descriptor gives the fitness over it, unsolved tasks on the lower edge.
+
+    Args:
+        result: of a run on tasks with descriptors.
+        ax: matplotlib axes; new ones by default.
+        axes: two descriptors, by name or column number, such as `("alpha_max", "length")` or `(0, 3)`.
+        values: `(n,)`, to colour by something else, such as `result.optimum - result.fitness`.
+        label: of the colour bar.
+        cmap: a matplotlib colour map.
+        vmin: the value of the first colour, for maps that are to be compared; the lowest by default.
+        vmax: that of the last; the highest by default.
+        cbar: "auto" for a colour bar beside the map, None for none, or matplotlib axes to draw it on.
+        cbar_kwargs: for matplotlib's `Figure.colorbar`.
+        rasterized: whether the tasks are pixels in a vector format such as PDF: thousands of shapes open slowly.
+        colorbar: `False` is `cbar=None`.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError, TypeError: for tasks without descriptors, and for arguments that do not fit them.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import taskelites as te
+        >>> result = te.solve(te.domain("arm", tasks=300), evaluations=10_000)
+        >>> te.show.map(result).get_xlabel()
+        'alpha_max'
+    """
+    if not isinstance(result, Result):
+        hint = "; show.maps draws several" if isinstance(result, list | tuple | dict) else ""
+        raise TypeError(f"result must be a Result, not {type(result).__name__}{hint}")
+    check_cbar(cbar)
+    colours = _colours("values", result, values)
+    plane = place(result.tasks, colours, label, axes)
+    new, ax = ax is None, axes_or_new(ax, (5.6, 4.6))
+    if new and not plane.tiled:
+        ax.locator_params(axis="x", nbins=_MOST_TICKS)
+    drawn = _draw(ax, plane, colours, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
+    bar = add_cbar(drawn, ax, cbar if colorbar else None, cbar_kwargs, label=label)
+    if bar is not None and not plane.tiled:
+        _explain_grey(bar, [colours])
+    return ax
+
+
+def maps(
+    results: Sequence[Result] | Mapping[str, Result],
+    *,
+    titles: Sequence[str] | None = None,
+    axs: Any = None,
+    axes: Sequence[str | int] | None = None,
+    values: Sequence[Any] | None = None,
+    label: str = "fitness",
+    cmap: Any = "viridis",
+    vmin: float | None = None,
+    vmax: float | None = None,
+    cbar: Any = "auto",
+    cbar_kwargs: dict[str, Any] | None = None,
+    rasterized: bool = True,
+    colorbar: bool = True,
+) -> list[Any]:
+    """Draw several maps side by side, with one scale of colours and one colour bar.
+
+    Args:
+        results: a list of them, or a dict of title and result.
+        titles: one a result; the keys of a dict by default, and none for a list.
+        axs: matplotlib axes of one figure (best with `layout="constrained"`), one a result; new ones by default,
+            at most four in a row.
+        axes: two descriptors, as for `map`.
+        values: one array a result, to colour by something else.
+        label: of the colour bar.
+        cmap: a matplotlib colour map.
+        vmin: the value of the first colour; the lowest of all results by default.
+        vmax: that of the last; the highest of all results by default.
+        cbar: as for `map`.
+        cbar_kwargs: as for `map`.
+        rasterized: as for `map`.
+        colorbar: as for `map`.
+
+    Returns:
+        The axes, one a result.
+
+    Raises:
+        ValueError, TypeError: as `map`, and for arguments that do not hold one entry a result.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> import taskelites as te
+        >>> arm = te.domain("arm", tasks=300)
+        >>> results = {f"{n:,} evaluations": te.solve(arm, evaluations=n) for n in (1_000, 10_000)}
+        >>> [axes.get_title() for axes in te.show.maps(results)]
+        ['1,000 evaluations', '10,000 evaluations']
+    """
+    check_cbar(cbar)
+    cbar = cbar if colorbar else None
+    results, titles = _titled(results, titles)
+    number = len(results)
+    chosen = [None] * number if values is None else _one_each("values", "array", values, number)
+    colours = [_colours(f"values[{i}]", results[i], chosen[i]) for i in range(number)]
+    planes = [place(results[i].tasks, colours[i], label, axes) for i in range(number)]
+    vmin, vmax = _shared_limits(colours, vmin, vmax)
+    rows = -(-number // _MOST_IN_A_ROW)
+    columns = -(-number // rows)
+    panels = _new_panels(number, rows, columns) if axs is None else _given_panels(axs, number, cbar)
+    drawn = [
+        _draw(panel, plane, own, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
+        for panel, plane, own in zip(panels, planes, colours, strict=True)
+    ]
+    if titles is not None:
+        for panel, title in zip(panels, titles, strict=True):
+            panel.set_title(title)
+    if all(result.tasks.dim == 1 for result in results):
+        # The height is the fitness, which is to be compared as the colours are.
+        low, high = zip(*(panel.get_ylim() for panel in panels), strict=True)
+        for panel in panels:
+            panel.set_ylim(min(low), max(high))
+    if axs is None:
+        _tidy_labels(panels, columns)
+    # Matplotlib takes both as shares of all panels together, and the bar is to look as beside one.
+    size = {"pad": 0.05 / columns, "aspect": 20 * rows}
+    bar = add_cbar(drawn[0], panels, cbar, cbar_kwargs, label=label, **size)
+    if bar is not None:
+        _explain_grey(bar, colours)
+    return panels
+
+
+def _colours(name: str, result: Result, values: Any) -> np.ndarray:
+    """A number for each task, from which its colour is taken; NaN for a grey one."""
+    colours = np.asarray(result.fitness if values is None else values, dtype=float)
+    if colours.shape != (len(result),):
+        raise ValueError(f"{name} must hold one number for each of the {len(result)} tasks, not shape {colours.shape}")
+    return np.where(np.isfinite(colours), colours, np.nan)
+
+
+def _draw(ax: Any, plane: Plane, colours: np.ndarray, **scale: Any) -> Any:
+    """Draw the tasks and label the axes. Returns what the colour bar is made from."""
+    draw = _draw_cells if plane.tiled else _draw_points
+    drawn, (low, high) = draw(ax, plane.points, colours, **scale)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=plane.labels[0], ylabel=plane.labels[1])
+    return drawn
+
+
+def _draw_cells(
+    ax: Any, points: np.ndarray, colours: np.ndarray, *, cmap: Any, vmin: Any, vmax: Any, rasterized: bool
+) -> Any:
+    import matplotlib.pyplot as plt
+    from matplotlib.collections import PolyCollection
+
+    drawn = PolyCollection(
+        cells(points),
+        array=np.ma.masked_invalid(colours),
+        cmap=plt.get_cmap(cmap).with_extremes(bad=_GREY),
+        edgecolors="face",
+        linewidths=0.2,
+        rasterized=rasterized,
+    )
+    drawn.set_clim(vmin, vmax)
+    ax.add_collection(drawn)
+    return drawn, frame(points, half_a_cell(points))
+
+
+def _draw_points(ax: Any, points: np.ndarray, colours: np.ndarray, **scale: Any) -> Any:
+    known = np.isfinite(colours)
+    style = {"s": _marker_size(ax, len(points)), "linewidths": 0, "rasterized": scale.pop("rasterized")}
+    drawn = ax.scatter(*points[known].T, c=colours[known], zorder=2, **style, **scale)
+    placed = np.isfinite(points[:, 1])
+    if not placed.all():
+        # Where the height is the fitness, an unsolved task has none, and stands on the lower edge.
+        lower_edge = np.full((~known).sum(), 0.02)
+        ax.scatter(
+            points[~known, 0], lower_edge, color=_GREY_POINT, zorder=1, transform=ax.get_xaxis_transform(), **style
+        )
+        low, high = frame(points[:, :1], 0.05)
+        bottom, top = frame(points[placed, 1:], 0.1) if placed.any() else (np.zeros(1), np.ones(1))
+        return drawn, (np.append(low, bottom), np.append(high, top))
+    if not known.all():
+        ax.scatter(*points[~known].T, color=_GREY_POINT, zorder=1, **style)
+    return drawn, frame(points, 0.05)
+
+
+def _marker_size(ax: Any, number: int) -> float:
+    """The area of a point in points squared, so that all of them take about a seventh of the axes."""
+    box = ax.get_window_extent()
+    area = box.width * box.height * (72 / ax.figure.dpi) ** 2
+    return float(np.clip(0.15 * area / number, 6, 50))
+
+
+def _explain_grey(bar: Any, colours: list[np.ndarray]) -> None:
+    if not all(np.isfinite(own).all() for own in colours):
+        # To the left, so that it grows away from the labels of the map.
+        bar.ax.set_xlabel("grey:\nunsolved", fontsize="small", loc="left", multialignment="left")
+
+
+def _titled(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
+    if isinstance(results, Mapping):
+        if titles is not None:
+            raise ValueError("titles must be left out where results is a dict: its keys are the titles")
+        titles, results = list(results), list(results.values())
+    if not isinstance(results, list | tuple):
+        hint = "; show.map draws a single one" if isinstance(results, Result) else ""
+        raise TypeError(
+            f"results must be a list of Result, or a dict of title and Result, not {type(results).__name__}{hint}"
+        )
+    if not results:
+        raise ValueError("results must hold at least one Result, but it is empty")
+    for i, result in enumerate(results):
+        if not isinstance(result, Result):
+            raise TypeError(f"results[{i}] must be a Result, not {type(result).__name__}")
+    if titles is None:
+        return list(results), None
+    return list(results), [str(title) for title in _one_each("titles", "title", titles, len(results))]
+
+
+def _one_each(name: str, entry: str, given: Any, number: int) -> list[Any]:
+    expected = f"{name} must be a list with one {entry} for each of the {number} results"
+    if not isinstance(given, list | tuple | np.ndarray):
+        raise TypeError(f"{expected}, not {type(given).__name__}")
+    if len(given) != number:
+        raise ValueError(f"{expected}, not with {len(given)}")
+    return list(given)
+
+
+def _shared_limits(colours: list[np.ndarray], vmin: Any, vmax: Any) -> tuple[Any, Any]:
+    together = np.concatenate(colours)
+    together = together[np.isfinite(together)]
+    if len(together) == 0:
+        return vmin, vmax
+    return together.min() if vmin is None else vmin, together.max() if vmax is None else vmax
+
+
+def _new_panels(number: int, rows: int, columns: int) -> list[Any]:
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(3.6 * columns + 1.2, 3.6 * rows), layout="constrained")
+    return [figure.add_subplot(rows, columns, i + 1) for i in range(number)]
+
+
+def _given_panels(axs: Any, number: int, cbar: Any) -> list[Any]:
+    from matplotlib.axes import Axes
+
+    panels = list(np.ravel(np.asarray(axs, dtype=object)))
+    if len(panels) != number or not all(isinstance(panel, Axes) for panel in panels):
+        kinds = ", ".join(sorted({type(panel).__name__ for panel in panels})) or "nothing"
+        raise ValueError(
+            f"axs must hold matplotlib axes, one for each of the {number} results, not {len(panels)} of {kinds}"
+        )
+    if isinstance(cbar, str) and len({panel.figure for panel in panels}) > 1:
+        raise ValueError("axs must be of one figure, where the colour bar is drawn; cbar=None draws none")
+    return panels
+
+
+def _tidy_labels(panels: list[Any], columns: int) -> None:
+    """Break long labels, and leave the vertical axis to the first panel of a row where the others show the same."""
+    same = len({(panel.get_ylabel(), panel.get_ylim()) for panel in panels}) == 1
+    for i, panel in enumerate(panels):
+        x, y = (fill(text, _LABEL_WIDTH, break_long_words=False) for text in (panel.get_xlabel(), panel.get_ylabel()))
+        panel.set(xlabel=x, ylabel=y)
+        panel.locator_params(axis="x", nbins=_MOST_TICKS)
+        if same and i % columns:
+            panel.set_ylabel("")
+            panel.tick_params(labelleft=False)
