@@ -239,7 +239,7 @@ def test_an_algorithm_of_the_users_own_runs(folder):
 def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late", "--on-error", "raise") == 2
+        assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late", "--on-error", "raise") == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("taskelites: warning: 50 tasks are few for many-task search")
     assert lines[-1].startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line ")
@@ -286,13 +286,26 @@ def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
 
 
 def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
-    assert run("run", "mine:broken") == 2
+    assert run("run", "mine:broken") == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(
         "taskelites: error: all 20 evaluations failed; the first: fitness raised ZeroDivisionError: division by zero (mine.py, line 32) [task "
     )
-    assert run("run", "mine:broken", "--traceback") == 2
+    assert run("run", "mine:broken", "--traceback") == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_bug_shows_its_traceback_and_what_to_report(folder, capsys, monkeypatch):
+    def wrong(*_, **__):
+        raise KeyError("lost")
+
+    monkeypatch.setattr("taskelites.cli.run_command.solve", wrong)
+    assert run("run", "mine:ready", "--evaluations", 64) == 70
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "KeyError: 'lost'" in error
+    assert error.splitlines()[-1].startswith("taskelites: this is a bug of taskelites, or of your own domain")
+    assert te.__version__ in error
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "1e999", "nan", ""])

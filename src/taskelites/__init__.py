@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
     from taskelites.core.variation import SBX, Gaussian, IsoLine, Polynomial
     from taskelites.domains import domain
-    from taskelites.errors import FitnessError, FitnessWarning, Interrupted, RunInUseError, TaskWarning
+    from taskelites.errors import (
+        FitnessError,
+        FitnessWarning,
+        Interrupted,
+        RunInUseError,
+        StorageError,
+        TaskelitesError,
+        TaskWarning,
+        UserError,
+    )
     from taskelites.evaluation import RayExecutor
     from taskelites.experiments import Bench, Comparison, bench, compare
     from taskelites.problem import tasks
@@ -71,11 +80,14 @@ __all__ = [
     "Result",
     "RunInUseError",
     "Sketch",
+    "StorageError",
     "Stroke",
     "Target",
     "TaskWarning",
+    "TaskelitesError",
     "Tasks",
     "Transfer",
+    "UserError",
     "bench",
     "callbacks",
     "compare",
@@ -99,7 +111,10 @@ _ROOMS = {
     ),
     "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
     "domains": ("domain",),
-    "errors": ("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError", "TaskWarning"),
+    "errors": (
+        *("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError"),
+        *("StorageError", "TaskWarning", "TaskelitesError", "UserError"),
+    ),
     "evaluation": ("RayExecutor",),
     "experiments": ("Bench", "Comparison", "bench", "compare"),
     "problem.problem": ("Domain", "Problem"),

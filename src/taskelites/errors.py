@@ -16,7 +16,42 @@ class FitnessWarning(UserWarning):
     """Some evaluations gave no usable number."""
 
 
-class FitnessError(RuntimeError):
+class TaskelitesError(Exception):
+    """The root of the errors that this library raises; `Interrupted` is a `KeyboardInterrupt` instead."""
+
+
+class UserError(TaskelitesError):
+    """A mistake in what the user gave; nothing was lost, and the message says what to do.
+
+    Each kind is also the built-in error that Python programmers expect, such as a `ValueError`.
+    """
+
+
+class InvalidValueError(UserError, ValueError):
+    """An argument has a wrong value, or a file is not what it should be."""
+
+
+class InvalidTypeError(UserError, TypeError):
+    """An argument has a wrong type."""
+
+
+class InvalidCallError(UserError, RuntimeError):
+    """A method was called when it can't be."""
+
+
+class MissingPackageError(UserError, ImportError):
+    """A package, or a module of the user's, can't be imported."""
+
+
+class MissingFileError(UserError, FileNotFoundError):
+    """A file or folder that was named is not there."""
+
+
+class ExistingFileError(UserError, FileExistsError):
+    """A file or folder is in the way, and is not overwritten."""
+
+
+class FitnessError(TaskelitesError, RuntimeError):
     """The fitness function raised, or returned something that is no fitness.
 
     Attributes:
@@ -38,11 +73,15 @@ class Interrupted(KeyboardInterrupt):
     signal: Any = None
 
 
-class StorageError(OSError):
+class StorageError(TaskelitesError, OSError):
     """A file of a run could not be read or written."""
 
 
-class RunInUseError(RuntimeError):
+class DeviceMemoryError(TaskelitesError, MemoryError):
+    """Something does not fit into the memory of a device."""
+
+
+class RunInUseError(TaskelitesError, RuntimeError):
     """Another process writes to the run folder."""
 
 
@@ -57,11 +96,11 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
     try:
         number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be {expected}, not {value!r}") from None
+        raise InvalidTypeError(f"{name} must be {expected}, not {value!r}") from None
     if isinstance(value, bool):
-        raise TypeError(f"{name} must be {expected}, not {value!r}")
+        raise InvalidTypeError(f"{name} must be {expected}, not {value!r}")
     if number < least or (most is not None and number > most):
-        raise ValueError(f"{name} must be {expected}, not {value!r}")
+        raise InvalidValueError(f"{name} must be {expected}, not {value!r}")
     return number
 
 
@@ -77,7 +116,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
         return value
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}{hint}")
+    raise InvalidValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}{hint}")
 
 
 def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:
@@ -85,11 +124,13 @@ def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numbers in an array of shape {shape}, not {type(value).__name__}") from None
+        raise InvalidTypeError(
+            f"{name} must be numbers in an array of shape {shape}, not {type(value).__name__}"
+        ) from None
     if array.ndim != ndim:
-        raise ValueError(f"{name} must have shape {shape}, not {array.shape}")
+        raise InvalidValueError(f"{name} must have shape {shape}, not {array.shape}")
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = ", ".join(map(str, bad[0]))
-        raise ValueError(f"{name} must be finite, but {name}[{where}] is {array[tuple(bad[0])]}")
+        raise InvalidValueError(f"{name} must be finite, but {name}[{where}] is {array[tuple(bad[0])]}")
     return array

@@ -12,7 +12,7 @@ from taskelites.algorithms.mt_map_elites import MultiTaskMapElites
 from taskelites.algorithms.mtmb_map_elites import MultiTaskMultiBehaviour
 from taskelites.algorithms.pt_map_elites import ParametricTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
-from taskelites.errors import one_of
+from taskelites.errors import InvalidTypeError, one_of
 
 ALGORITHMS: dict[str, type[Settings]] = {
     "auto": Auto,
@@ -58,9 +58,11 @@ def as_algorithm(algorithm: Any) -> Any:
     if isinstance(algorithm, str):
         return ALGORITHMS[one_of("algorithm", algorithm, ALGORITHMS)]()
     if isinstance(algorithm, type) or not hasattr(algorithm, "bind"):
-        raise TypeError(f"algorithm must be a name or settings such as te.MultiTaskMapElites(), not {algorithm!r}")
+        raise InvalidTypeError(
+            f"algorithm must be a name or settings such as te.MultiTaskMapElites(), not {algorithm!r}"
+        )
     if not isinstance(getattr(algorithm, "name", None), str):
-        raise TypeError(
+        raise InvalidTypeError(
             f"algorithm must have a name, and {type(algorithm).__name__} has none: name: ClassVar[str] = ..."
         )
     return algorithm

@@ -54,7 +54,7 @@ from taskelites.core.archive import Archive
 from taskelites.core.fits import plane_weights
 from taskelites.core.pytree import record
 from taskelites.core.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
-from taskelites.errors import one_of
+from taskelites.errors import InvalidValueError, one_of
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 
@@ -117,16 +117,16 @@ class Auto:
             given = getattr(self, field)
             given = (given,) if isinstance(given, str) else tuple(given)
             if not given:
-                raise ValueError(f"{field} must name at least one of {', '.join(known)}")
+                raise InvalidValueError(f"{field} must name at least one of {', '.join(known)}")
             chosen = {one_of(field, each, known) for each in given}
             object.__setattr__(self, field, tuple(each for each in known if each in chosen))
         numbers = dict(self.numbers)
         for name, value in numbers.items():
             one_of("numbers", name, NUMBERS)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < np.inf:
-                raise ValueError(f"numbers must be finite and at least 0, but {name} is {value!r}")
+                raise InvalidValueError(f"numbers must be finite and at least 0, but {name} is {value!r}")
             if name in ("discount", "heritage") and value > 1:
-                raise ValueError(f"numbers must have a {name} of at most 1, not {value!r}")
+                raise InvalidValueError(f"numbers must have a {name} of at most 1, not {value!r}")
         object.__setattr__(self, "numbers", tuple(sorted(numbers.items())))
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "AutoCore":

@@ -46,7 +46,7 @@ from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.pytree import record, static
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 
 
@@ -84,13 +84,13 @@ class CmaEs:
         if self.population is not None:
             object.__setattr__(self, "population", whole_number("population", self.population, least=2, most=2**16))
         if not (isinstance(self.x0, int | float) and 0 <= self.x0 <= 1):
-            raise ValueError(f"x0 must be a place in the box, from 0 to 1, not {self.x0!r}")
+            raise InvalidValueError(f"x0 must be a place in the box, from 0 to 1, not {self.x0!r}")
         for name in ("sigma0", "max_std"):
             value = getattr(self, name)
             if not ((name == "max_std" and value is None) or (isinstance(value, int | float) and 0 < value < math.inf)):
-                raise ValueError(f"{name} must be a number of box widths above 0, not {value!r}")
+                raise InvalidValueError(f"{name} must be a number of box widths above 0, not {value!r}")
         if not isinstance(self.penalty, bool):
-            raise TypeError(f"penalty must be True or False, not {self.penalty!r}")
+            raise InvalidTypeError(f"penalty must be True or False, not {self.penalty!r}")
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "CmaEsCore":
         """The algorithm on this problem, in the precision that JAX has now."""

@@ -17,7 +17,7 @@ from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.pytree import record, static
 from taskelites.core.selection import uniform_integers
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 
@@ -249,7 +249,7 @@ def share_or_number(name: str, value: int | float, *, of: str) -> int | float:
     if isinstance(value, float) and not (value > 1 and value.is_integer()):
         if not 0 < value < 1:
             expected = f"a whole number of {of} or a share of the tasks between 0 and 1"
-            raise ValueError(f"{name} must be {expected}, not {value!r}")
+            raise InvalidValueError(f"{name} must be {expected}, not {value!r}")
         return value
     return whole_number(name, value, least=1, most=2**31 - 1)
 

@@ -46,7 +46,7 @@ from taskelites.core.archive import Archive
 from taskelites.core.pytree import record, static
 from taskelites.core.selection import nearest_others, uniform_integers
 from taskelites.core.variation import SBX, Gaussian
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 
@@ -112,7 +112,7 @@ class Monet:
         # The class holds the defaults, as for every dataclass.
         first = {key: preset.get(key, getattr(Monet, key)) if value is None else value for key, value in given.items()}
         if not isinstance(ties, bool):
-            raise TypeError(f"ties must be True or False, not {ties!r}")
+            raise InvalidTypeError(f"ties must be True or False, not {ties!r}")
         values = {
             "neighbours": share_or_number("neighbours", first["neighbours"], of="tasks"),
             "individual": _number("individual", first["individual"], most=1.0),
@@ -156,9 +156,9 @@ class Monet:
 def _number(name: str, value: Any, *, most: float = np.inf) -> float:
     expected = "a finite number of at least 0" + (f" and at most {most:g}" if most < np.inf else "")
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be {expected}, not {value!r}")
+        raise InvalidTypeError(f"{name} must be {expected}, not {value!r}")
     if not 0 <= value <= most or value == np.inf:
-        raise ValueError(f"{name} must be {expected}, not {value!r}")
+        raise InvalidValueError(f"{name} must be {expected}, not {value!r}")
     return float(value)
 
 

@@ -43,7 +43,7 @@ from taskelites.core.bandit import ucb1
 from taskelites.core.pytree import record, static
 from taskelites.core.selection import Tournament, tournament, uniform_parents
 from taskelites.core.variation import IsoLine, as_variation
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
 from taskelites.problem.problem import Problem
 
 
@@ -81,15 +81,15 @@ class MultiTaskMapElites:
     def __post_init__(self) -> None:
         given = self.tournament if isinstance(self.tournament, Sequence) else (self.tournament,)
         if isinstance(given, str) or not given:
-            raise ValueError(f"tournament must be a size or a list of sizes, not {self.tournament!r}")
+            raise InvalidValueError(f"tournament must be a size or a list of sizes, not {self.tournament!r}")
         sizes = tuple(whole_number("tournament", size, least=1, most=2**31 - 1) for size in given)
         if len(set(sizes)) != len(sizes):
-            raise ValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
+            raise InvalidValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
         object.__setattr__(self, "tournament", sizes)
         object.__setattr__(self, "variation", as_variation(self.variation))
         object.__setattr__(self, "random_start", as_random_start(self.random_start))
         if not isinstance(self.replacement, bool):
-            raise TypeError(f"replacement must be True or False, not {self.replacement!r}")
+            raise InvalidTypeError(f"replacement must be True or False, not {self.replacement!r}")
         one_of("reward", self.reward, ["count", "rate"])
 
     @property

@@ -35,6 +35,7 @@ from taskelites.core import archive as archives
 from taskelites.core.cells import Cells, as_cells, cut
 from taskelites.core.pytree import record
 from taskelites.core.variation import IsoLine, as_variation
+from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.problem.problem import Problem
 
 # An archive counts its niches in 32 bits, and one number more says "nowhere".
@@ -86,20 +87,20 @@ class MultiTaskMultiBehaviour:
         object.__setattr__(self, "variation", as_variation(self.variation))
         object.__setattr__(self, "random_start", as_random_start(self.random_start))
         if not isinstance(self.ties, bool):
-            raise TypeError(f"ties must be True or False, not {self.ties!r}")
+            raise InvalidTypeError(f"ties must be True or False, not {self.ties!r}")
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "MultiBehaviourCore":
         """The algorithm on this problem, in the precision that JAX has now."""
         tasks = problem.finite_tasks(self.name)
         if problem.behaviour is None:
-            raise ValueError(
+            raise InvalidValueError(
                 f"algorithm {self.name!r} needs a behaviour: let the fitness return a pair (fitness, behaviour), and "
                 "give behaviour=[(lower, upper), ...], one pair for each of its numbers"
             )
         cells = cut(self.cells, *problem.behaviour.T)
         most = _MOST_NICHES // len(tasks)
         if len(cells) > most:
-            raise ValueError(f"cells must be at most {most:,} for {len(tasks):,} tasks, not {len(cells):,}")
+            raise InvalidValueError(f"cells must be at most {most:,} for {len(tasks):,} tasks, not {len(cells):,}")
         same = MapElitesRandom(variation=self.variation, random_start=self.random_start).bind(problem, batch_size)
         parts = {name: getattr(same, name) for name in vars(same) if not name.startswith("_")}
         return MultiBehaviourCore(**parts | {"ties": self.ties}, cells=cells)

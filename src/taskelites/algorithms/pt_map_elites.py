@@ -46,7 +46,7 @@ from taskelites.core.cells import MOST_CELLS, MOST_CENTRES, Cells, adjacent, cut
 from taskelites.core.pytree import record
 from taskelites.core.selection import Tournament, nearest_fresh, uniform_parents
 from taskelites.core.variation import SBX
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Box, Tasks
 
@@ -104,9 +104,9 @@ class ParametricTaskMapElites:
         object.__setattr__(self, "dataset", whole_number("dataset", self.dataset, least=1, most=MOST_CELLS))
         p = self.p_regression
         if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise ValueError(f"p_regression must be a probability, from 0 to 1, not {p!r}")
+            raise InvalidValueError(f"p_regression must be a probability, from 0 to 1, not {p!r}")
         if not isinstance(self.ties, bool):
-            raise TypeError(f"ties must be True or False, not {self.ties!r}")
+            raise InvalidTypeError(f"ties must be True or False, not {self.ties!r}")
         for name in ("tournament", "variation", "random_start"):
             object.__setattr__(self, name, getattr(self._plain(), name))
 
@@ -153,7 +153,7 @@ class ParametricTaskMapElites:
             spread = np.ptp(tasks.positions, axis=0).max()
             return (tasks.positions - tasks.positions.mean(axis=0)) / (spread if spread > 0 else 1.0)
         if self.p_regression > 0:
-            raise ValueError(
+            raise InvalidValueError(
                 f"algorithm {self.name!r} fits solutions to the descriptors of tasks, and these have none: give them "
                 "to te.Tasks(objects, descriptors=...), or set p_regression=0"
             )

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 from scipy.spatial import KDTree
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.results.result import Result
 
 _TOP = re.compile(r"\s*top\s+([0-9.]+)\s*(%?)\s*", re.IGNORECASE)
@@ -72,21 +73,21 @@ def chosen_elites(result: Result, which: Any, name: str, other: str = "") -> np.
         match = _TOP.fullmatch(which)
         number = _positive(match[1]) if match else None
         if match is None or number is None or (match[2] and number > 100) or (not match[2] and number % 1):
-            raise ValueError(f"{expected}, not {which!r}")
+            raise InvalidValueError(f"{expected}, not {which!r}")
         return best_elites(result, number / 100, least=1) if match[2] else best_elites(result, 0.0, int(number))
     try:
         numbers = np.asarray(which)
     except ValueError:
-        raise TypeError(f"{expected}, not {which!r}") from None
+        raise InvalidTypeError(f"{expected}, not {which!r}") from None
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
-        raise TypeError(f"{expected}, not {which!r}")
+        raise InvalidTypeError(f"{expected}, not {which!r}")
     if numbers.min() < 0 or numbers.max() >= len(result):
-        raise ValueError(f"{name} must be from 0 to {len(result) - 1}, not {numbers.min()} to {numbers.max()}")
+        raise InvalidValueError(f"{name} must be from 0 to {len(result) - 1}, not {numbers.min()} to {numbers.max()}")
     if len(np.unique(numbers)) < len(numbers):
-        raise ValueError(f"{name} must name each task once")
+        raise InvalidValueError(f"{name} must name each task once")
     unsolved = numbers[~result.solved[numbers]]
     if len(unsolved):
-        raise ValueError(f"{name} must be solved tasks, but task {unsolved[0]} has no elite")
+        raise InvalidValueError(f"{name} must be solved tasks, but task {unsolved[0]} has no elite")
     return numbers.astype(np.int64)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidTypeError, InvalidValueError
 from taskelites.evaluation import Dispatcher, EvaluationOptions, Failure, JaxFitness, Outcomes, alone
 from taskelites.problem.problem import CALLS, check_fitness, is_domain
 from taskelites.problem.tasks import Box, Tasks, as_tasks
@@ -60,11 +60,11 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
         ValueError, TypeError: if the fitness is none, or of other tasks; if no task is solved.
     """
     if not isinstance(result, Result):
-        raise TypeError(f"result must be a Result, not {type(result).__name__}; te.load reads one from its file")
+        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}; te.load reads one from its file")
     if not result.solved.any():
-        raise ValueError(f"result must have elites, but none of its {len(result):,} tasks is solved")
+        raise InvalidValueError(f"result must have elites, but none of its {len(result):,} tasks is solved")
     if isinstance(fitness, str):
-        raise TypeError(
+        raise InvalidTypeError(
             f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
         )
     tasks, options, rows_per_call = result.tasks, None, None
@@ -72,7 +72,7 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
     if is_domain(fitness):
         behaviour = getattr(fitness, "behaviour", None)
         if call is not None:
-            raise ValueError("a domain brings its own call; leave it out")
+            raise InvalidValueError("a domain brings its own call; leave it out")
         tasks = tasks_of(fitness, result)
         options = dict(getattr(fitness, "options", {}))
         rows_per_call = getattr(fitness, "rows_per_call", None)
@@ -86,7 +86,7 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
     if call == "jax":
         check_compiled(evaluation_options)
         if tasks.descriptors is None:
-            raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives")
+            raise InvalidValueError("call='jax' needs tasks with descriptors, which is what the fitness receives")
         JaxFitness.made_of(fitness, returned).check(result.solutions.shape[1], tasks.dim)
     return Trial(
         result=result,
@@ -103,7 +103,7 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
 def _usual_call(result: Result) -> str:
     known = result.settings.get("call", "each")
     if known not in CALLS:  # a loop of the user's own
-        raise ValueError(
+        raise InvalidValueError(
             f"call must be given, one of {', '.join(map(repr, CALLS))}: the result is of {known}, which does not say "
             "how the fitness is called"
         )
@@ -125,20 +125,20 @@ def tasks_of(domain: Any, result: Result, name: str = "fitness") -> Tasks:
     whose = f"{name} must be a domain of the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
     dim = getattr(domain, "dim", None)
     if dim is not None and dim != result.solutions.shape[1]:
-        raise ValueError(f"{whose} solutions of {dim} numbers, and the result of {result.solutions.shape[1]}")
+        raise InvalidValueError(f"{whose} solutions of {dim} numbers, and the result of {result.solutions.shape[1]}")
     tasks, own = as_tasks(domain.tasks), result.tasks
     if isinstance(tasks, Box):
         if tasks.dim != own.dim:
-            raise ValueError(f"{whose} {tasks.dim} descriptors, and the result {own.dim}")
+            raise InvalidValueError(f"{whose} {tasks.dim} descriptors, and the result {own.dim}")
         return own
     if len(tasks) != len(own):
-        raise ValueError(f"{whose} {len(tasks):,} tasks, and the result {len(own):,}{remedy}")
+        raise InvalidValueError(f"{whose} {len(tasks):,} tasks, and the result {len(own):,}{remedy}")
     if tasks.digest and own.digest and tasks.digest != own.digest:
-        raise ValueError(f"{whose} other descriptors (digest {tasks.digest}, the result's {own.digest}){remedy}")
+        raise InvalidValueError(f"{whose} other descriptors (digest {tasks.digest}, the result's {own.digest}){remedy}")
     if tasks.objects is not None and own.objects is not None:
         here, there = text_of(tasks.objects), text_of(own.objects)
         if None not in (here, there) and here != there:
-            raise ValueError(f"{whose} tasks of another text")
+            raise InvalidValueError(f"{whose} tasks of another text")
     return tasks
 
 

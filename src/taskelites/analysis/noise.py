@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.analysis.evaluate import Rows, make_trial
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidValueError, whole_number
 from taskelites.evaluation import EvaluationOptions
 from taskelites.results.result import Result
 
@@ -74,7 +74,7 @@ def reevaluate(
     )
     trial = make_trial(result, fitness, call, evaluation_options)
     if trial.call == "jax" and samples not in (None, 1):
-        raise ValueError(
+        raise InvalidValueError(
             f"samples must be 1 with call='jax', not {samples!r}: a JAX function gives the same number for the same "
             "arguments"
         )

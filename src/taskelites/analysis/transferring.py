@@ -14,7 +14,7 @@ import numpy as np
 
 from taskelites.analysis.elites import chosen_elites, ranking
 from taskelites.analysis.evaluate import Rows, Trial, make_trial
-from taskelites.errors import FitnessWarning
+from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError
 from taskelites.evaluation import EvaluationOptions
 from taskelites.results.result import Result
 from taskelites.runs.identity import code_of, text_of
@@ -272,9 +272,9 @@ class _File:
         self._total = total
         self._anew = anew
         if self.path.suffix != ".npz":
-            raise ValueError(f"path must end in .npz, not {self.path.name!r}")
+            raise InvalidValueError(f"path must end in .npz, not {self.path.name!r}")
         if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {str(self.path.parent)!r} to write {self.path.name!r} to")
+            raise MissingFileError(f"there is no folder {str(self.path.parent)!r} to write {self.path.name!r} to")
 
     def write(self, values: np.ndarray) -> None:
         """Keep the values so far."""
@@ -300,7 +300,9 @@ class _File:
             problem = f"is damaged, or something else ({error})"
         if self._anew:  # they can be made again
             return None
-        raise ValueError(f"path must be a new file, or one of this very analysis, but {str(self.path)!r} {problem}")
+        raise InvalidValueError(
+            f"path must be a new file, or one of this very analysis, but {str(self.path)!r} {problem}"
+        )
 
 
 def _identity(trial: Trial, elites: np.ndarray) -> str:

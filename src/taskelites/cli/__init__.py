@@ -18,12 +18,16 @@ from taskelites.cli.run_command import add_manner, add_workers, replay, resume, 
 from taskelites.cli.values import number
 from taskelites.cli.watch_command import size, watch
 from taskelites.domains import DOMAINS
-from taskelites.errors import FitnessError, Interrupted, RunInUseError
+from taskelites.errors import Interrupted, TaskelitesError, UserError
 from taskelites.experiments.benchmark.run import ENTRIES
 from taskelites.results.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
 _AHEAD = "batches evaluated together, for a simulator that is fast with many rows per call (default: 1)"
+_BUG = (
+    "taskelites: this is a bug of taskelites, or of your own domain or algorithm if the last lines above are of your "
+    f"files; please report what is above, with the command and `taskelites --version` ({__version__})"
+)
 _DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
 _EPILOG = """\
 examples:
@@ -46,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        Its exit status: 0, 2 for a user's mistake, 1 for trouble, 130 after Ctrl-C, 143 after SIGTERM.
+        Its exit status: 0, 2 for a user's mistake, 1 for other errors that have a name, 70 for a bug, 130 after
+        Ctrl-C, 143 after SIGTERM.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -61,18 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(stop), 128 + int(stop.signal or 2), options)
     except KeyboardInterrupt:
         return _complain("interrupted", 130, options)
-    except (
-        ValueError,
-        TypeError,
-        FitnessError,
-        RunInUseError,
-        ImportError,
-        FileNotFoundError,
-        FileExistsError,
-    ) as error:
+    except UserError as error:
         return _complain(f"error: {error}", 2, options)
-    except OSError as error:
-        return _complain(f"error: {error.strerror or error}", 1, options)
+    except (TaskelitesError, OSError) as error:
+        return _complain(f"error: {getattr(error, 'strerror', None) or error}", 1, options)
+    except Exception:  # noqa: BLE001 - whatever it is, it is a mistake of ours
+        traceback.print_exc()
+        print(_BUG, file=sys.stderr, flush=True)
+        return 70
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

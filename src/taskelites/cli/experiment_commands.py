@@ -21,7 +21,7 @@ from taskelites.cli.values import (
     specification,
     split,
 )
-from taskelites.errors import one_of
+from taskelites.errors import InvalidValueError, one_of
 from taskelites.experiments import Bench, reproduce_arm, reproduce_hexapod
 from taskelites.experiments import bench as run_bench
 from taskelites.experiments import compare as run_comparison
@@ -44,7 +44,7 @@ def compare(options: argparse.Namespace) -> int:
     algorithms = _algorithms(options.algorithms)
     domain = make_domain(options, dict(pair(text) for text in options.set), set())
     if options.add and not options.out:
-        raise ValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
+        raise InvalidValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
     evaluations = 1_000_000 if options.evaluations is None and not options.add else options.evaluations
     with (
         _folder(options.out, f"compare-{file_name(domain.name)}") as folder,
@@ -78,10 +78,10 @@ def _algorithms(given: str) -> dict[str, Any]:
         made = make_algorithm(name, algorithm_maker("--algorithms", name), inline)
         label = label or next(iter(label_algorithms([made])))
         if label in algorithms:
-            raise ValueError(f"--algorithms names {label!r} twice; LABEL=NAME gives an algorithm another label")
+            raise InvalidValueError(f"--algorithms names {label!r} twice; LABEL=NAME gives an algorithm another label")
         algorithms[label] = made
     if not algorithms:
-        raise ValueError("--algorithms must name at least one algorithm; `taskelites list` shows them")
+        raise InvalidValueError("--algorithms must name at least one algorithm; `taskelites list` shows them")
     return algorithms
 
 
@@ -116,7 +116,9 @@ def _only_from(options: argparse.Namespace) -> None:
     """With --from nothing is run, so nothing can be said of runs."""
     for name in ("algorithms", "domains", "evaluations", "replicates", "seed", "batch_size", "tasks", "workers"):
         if getattr(options, name) is not None:
-            raise ValueError(f"--from runs nothing, so --{name.replace('_', '-')} has no meaning there; leave it out")
+            raise InvalidValueError(
+                f"--from runs nothing, so --{name.replace('_', '-')} has no meaning there; leave it out"
+            )
 
 
 def _bench_domains(options: argparse.Namespace) -> dict[str, Any]:
@@ -130,14 +132,14 @@ def _bench_domains(options: argparse.Namespace) -> dict[str, Any]:
             if options.tasks is not None:
                 inline.pop("tasks", None)
         elif options.tasks is not None and "tasks" in inline:
-            raise ValueError(f"--tasks and the tasks of {rest!r} contradict each other; give one of them")
+            raise InvalidValueError(f"--tasks and the tasks of {rest!r} contradict each other; give one of them")
         label = label or rest
         if label in domains:
-            raise ValueError(f"--domains names {label!r} twice; LABEL=NAME gives a domain another label")
+            raise InvalidValueError(f"--domains names {label!r} twice; LABEL=NAME gives a domain another label")
         stated = argparse.Namespace(domain=name, tasks=options.tasks, dim=None)
         domains[label] = make_domain(stated, inline, set(), "--domains")
     if not domains:
-        raise ValueError("--domains must name at least one domain; `taskelites list` shows them")
+        raise InvalidValueError("--domains must name at least one domain; `taskelites list` shows them")
     return domains
 
 
@@ -151,7 +153,7 @@ def reproduce(options: argparse.Namespace) -> int:
     for name in ("replicates", "evaluations", "dim", "seed"):
         if (value := getattr(options, name)) is not None:
             if name not in accepted:
-                raise ValueError(f"--{name} is not for {options.experiment!r}, which is as it is; leave it out")
+                raise InvalidValueError(f"--{name} is not for {options.experiment!r}, which is as it is; leave it out")
             given[name] = value
     if options.tasks is not None:
         given["tasks"] = number_or_file(options.tasks)

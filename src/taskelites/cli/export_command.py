@@ -6,6 +6,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from taskelites.cli.find_run import runs_in
+from taskelites.errors import MissingFileError
 from taskelites.results.export import check_target, format_of, one_table, write_table
 from taskelites.results.result import load
 
@@ -17,7 +18,7 @@ def export(options: argparse.Namespace) -> int:
     kind = format_of(out, options.format)
     runs = list(runs_in(source))
     if not runs:
-        raise FileNotFoundError(f"the comparison in {options.run!r} holds no finished run")
+        raise MissingFileError(f"the comparison in {options.run!r} holds no finished run")
     if out is None:
         out = (source if source.is_dir() else source.parent) / f"tasks.{kind}"
     replaced = check_target(out, kind)

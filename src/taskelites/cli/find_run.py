@@ -12,6 +12,7 @@ from typing import Any
 from taskelites.cli.run_command import as_it_was, problem_of
 from taskelites.domains import DOMAINS
 from taskelites.domains import domain as make_domain
+from taskelites.errors import InvalidValueError, MissingFileError
 from taskelites.experiments.comparison.comparison import read_settings, run_folders, runs_of
 from taskelites.problem.problem import Domain
 from taskelites.problem.tasks import Box
@@ -42,10 +43,10 @@ def domain_of(options: argparse.Namespace, folder: Path, result: Result) -> Iter
             domain = _one_of_ours(result, options.run)
         if isinstance(domain.tasks, Box):  # the run has chosen its tasks
             if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
-                raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
+                raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
             domain = replace(domain, tasks=result.tasks, optimum=None, worst=None)
         elif len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
-            raise ValueError("the tasks of the domain are not those of the run: it has been changed since")
+            raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
         yield domain
 
 
@@ -53,7 +54,7 @@ def _one_of_ours(result: Result, run: str) -> Domain:
     """The domain that the settings of a result name, made with the options they hold."""
     name, options = result.settings.get("problem"), result.settings.get("options")
     if name not in DOMAINS or not isinstance(options, dict):
-        raise ValueError(
+        raise InvalidValueError(
             f"the result in {run!r} is of {name!r}, which is no domain that ships with taskelites, and no command "
             "`taskelites run` is beside it; only its own program can show it"
         )
@@ -81,7 +82,7 @@ def nearby(path: Path) -> Path:
 def runs_in(source: Path) -> Iterator[tuple[dict[str, Any], Path]]:
     """The results below a path, and what tells each of them from the others."""
     if not source.exists():
-        raise FileNotFoundError(f"there is no run {str(source)!r}")
+        raise MissingFileError(f"there is no run {str(source)!r}")
     if (source / "comparison.json").is_file():
         settings = read_settings(source)
         for label in settings["algorithms"]:
@@ -99,7 +100,7 @@ def runs_in(source: Path) -> Iterator[tuple[dict[str, Any], Path]]:
             yield {"replicate": _number(path)}, path
         return
     if source.is_dir() and not (source / "result.npz").is_file() and read_plan(source) is not None:
-        raise FileNotFoundError(
+        raise MissingFileError(
             f"the run in {str(source)!r} has no result yet; it gets one when it ends or is stopped with Ctrl-C, and "
             "`taskelites resume` goes on with it"
         )

@@ -21,7 +21,7 @@ from taskelites.cli.values import (
     parameters,
     specification,
 )
-from taskelites.errors import Interrupted, whole_number
+from taskelites.errors import Interrupted, InvalidValueError, MissingFileError, whole_number
 from taskelites.evaluation import RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.evaluation.engines.inline import InlineEngine, Lost, Work
@@ -176,13 +176,13 @@ def as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """The options of the command that began a run, in the folder that it was given in."""
     folder = Path(options.run).resolve()
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {options.run!r}")
+        raise MissingFileError(f"there is no run folder {options.run!r}")
     plan = read_plan(folder)
     if plan is None:
-        raise FileNotFoundError(f"{options.run!r} holds no run (no run.json is in it)")
+        raise MissingFileError(f"{options.run!r} holds no run (no run.json is in it)")
     origin = plan.get("origin")
     if not isinstance(origin, dict) or not isinstance(origin.get("command"), list):
-        raise ValueError(
+        raise InvalidValueError(
             f"the run in {options.run!r} was begun in Python, and only its program has the fitness: there, "
             "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.failures lists what failed"
         )
@@ -207,7 +207,9 @@ def replay(options: argparse.Namespace) -> int:
     with as_it_was(options) as before:
         _, domain = problem_of(before)
         if isinstance(domain.tasks, Tasks) and failure.task >= len(domain.tasks):
-            raise ValueError(f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}")
+            raise InvalidValueError(
+                f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}"
+            )
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
         print(f"then: {failure.kind}: {failure.message}")
@@ -221,7 +223,9 @@ def replay(options: argparse.Namespace) -> int:
 def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: EvaluationOptions, *, here: bool) -> str:
     """What comes of it now, in words."""
     if domain.call == "jax":
-        raise ValueError("a JAX fitness runs inside of a compiled program, whose failures are not kept one by one")
+        raise InvalidValueError(
+            "a JAX fitness runs inside of a compiled program, whose failures are not kept one by one"
+        )
     tasks: Tasks | Box = domain.tasks
     task = tasks.pick(np.array([failure.task])) if isinstance(tasks, Tasks) else np.array([failure.descriptors])
     work = Work(np.array([0]), failure.solution[None], task)

@@ -11,7 +11,7 @@ from typing import Any
 
 from taskelites.algorithms import ALGORITHMS, as_algorithm
 from taskelites.domains import DOMAINS
-from taskelites.errors import one_of
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingPackageError, one_of
 from taskelites.problem.problem import Domain, is_domain
 from taskelites.problem.tasks import Tasks, read
 
@@ -54,9 +54,9 @@ def specification(text: str, what: str = "an algorithm") -> tuple[str, dict[str,
     try:
         call = ast.parse(f"settings({inside}", mode="eval").body
     except SyntaxError:
-        raise ValueError(wrong) from None
+        raise InvalidValueError(wrong) from None
     if not isinstance(call, ast.Call) or call.args or any(item.arg is None for item in call.keywords):
-        raise ValueError(wrong)
+        raise InvalidValueError(wrong)
     settings = {item.arg: ast.unparse(item.value) for item in call.keywords}
     return name.strip(), dict(pair(f"{key}={value}") for key, value in settings.items())
 
@@ -76,7 +76,7 @@ def make_algorithm(name: str, maker: Any, settings: dict[str, Any]) -> Any:
     known = parameters(maker)
     for setting in settings:
         if not known:
-            raise ValueError(f"{name} takes no settings, so {setting!r} can't be set")
+            raise InvalidValueError(f"{name} takes no settings, so {setting!r} can't be set")
         one_of(f"a setting of {name}", setting, known)
     made = maker(**settings) if isinstance(maker, type) or inspect.isfunction(maker) else maker
     return as_algorithm(made)
@@ -86,7 +86,7 @@ def pair(text: str) -> tuple[str, Any]:
     """A name and a value, from NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"--set must be NAME=VALUE, not {text!r}")
+        raise InvalidValueError(f"--set must be NAME=VALUE, not {text!r}")
     name = name.strip().replace("-", "_")
     try:
         return name, ast.literal_eval({"true": "True", "false": "False"}.get(value.lower(), value))
@@ -103,16 +103,20 @@ def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: se
         given["dim"] = options.dim
     name = options.domain
     if ":" not in name and name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
-        raise ValueError(f"there is no domain {name!r}: `taskelites list` shows them, and your own is module:name")
+        raise InvalidValueError(
+            f"there is no domain {name!r}: `taskelites list` shows them, and your own is module:name"
+        )
     found = _own(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
     if is_domain(found):
         if given:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} is a finished domain, so it takes no {', '.join(given)}; a function that makes a domain can"
             )
         return found
     if not callable(found):
-        raise TypeError(f"{name} must be a domain (te.Domain) or a function that makes one, not {type(found).__name__}")
+        raise InvalidTypeError(
+            f"{name} must be a domain (te.Domain) or a function that makes one, not {type(found).__name__}"
+        )
     accepted = inspect.signature(found).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         for option in given:
@@ -122,12 +126,12 @@ def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: se
     except (ValueError, TypeError, OSError):
         raise  # these say what is wrong with an option
     except Exception as error:  # nor is a function of the user's limited in what it may raise
-        raise ValueError(f"{name} raised {type(error).__name__}: {error}") from error
+        raise InvalidValueError(f"{name} raised {type(error).__name__}: {error}") from error
     if isinstance(domain, Domain) and ":" in name:  # ours say themselves what matters
         told = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
         domain.options.update(told)
     if not is_domain(domain):
-        raise TypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
+        raise InvalidTypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
     return domain
 
 
@@ -138,7 +142,7 @@ def number_or_file(text: str) -> int | Tasks:
     except argparse.ArgumentTypeError:
         if Path(text).suffix:
             return read(text)
-        raise ValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
+        raise InvalidValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
 
 
 def _own(name: str) -> Any:
@@ -150,8 +154,10 @@ def _own(name: str) -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:  # a module of the user's may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name in (module_name, module_name.split(".")[0]):
-            raise ImportError(f"there is no module {module_name!r} here or among the installed ones") from None
-        raise ImportError(f"module {module_name!r} can't be imported: {type(error).__name__}: {error}") from error
+            raise MissingPackageError(f"there is no module {module_name!r} here or among the installed ones") from None
+        raise MissingPackageError(
+            f"module {module_name!r} can't be imported: {type(error).__name__}: {error}"
+        ) from error
     if not hasattr(module, attribute):
         public = [known for known in vars(module) if not known.startswith("_")]
         one_of(f"the name after {module_name}:", attribute, public)

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from taskelites.cli.find_run import domain_of, nearby
 from taskelites.cli.values import split
+from taskelites.errors import InvalidValueError
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result, load
 from taskelites.show.film import (
@@ -68,23 +69,27 @@ def size(text: str) -> tuple[int, int]:
 def watch(options: argparse.Namespace) -> int:
     """Film elites of a run."""
     if (Path(options.run) / "comparison.json").exists():
-        raise ValueError(f"{options.run!r} is a comparison: name one of its runs, such as {_a_run_in(options.run)!r}")
+        raise InvalidValueError(
+            f"{options.run!r} is a comparison: name one of its runs, such as {_a_run_in(options.run)!r}"
+        )
     result = load(options.run)
     folder = Path(options.run).resolve()
     folder = folder if folder.is_dir() else folder.parent
     elites = chosen(result, options.task or ["best"], options.seed)
     if not 0.01 <= options.speed <= 100:
-        raise ValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
+        raise InvalidValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
     out = None if options.out is None else Path(options.out).absolute()
     check_film(out or folder / f"film{film_suffix()}", options.fps, pictures=True)
     with domain_of(options, folder, result) as domain:
         filmed = getattr(domain, "film", None) is not None
         if not filmed and getattr(domain, "draw", None) is None:
-            raise ValueError(f"{domain.name} can't be shown: it has neither film nor draw (see te.Domain)")
+            raise InvalidValueError(f"{domain.name} can't be shown: it has neither film nor draw (see te.Domain)")
         if out is None:
             out = folder / f"{_name(elites)}{film_suffix() if filmed else '.png'}"
         if not filmed and out.suffix.lower() not in PICTURES:
-            raise ValueError(f"{domain.name} can be drawn but not filmed, so --out must end in .png, not {out.name!r}")
+            raise InvalidValueError(
+                f"{domain.name} can be drawn but not filmed, so --out must end in .png, not {out.name!r}"
+            )
         pixels = options.size or (_SIZE if len(elites) == 1 else _SIZE_OF_SEVERAL)
         show = _film if filmed else _draw
         written = show(domain, result, elites, out, pixels, options)
@@ -108,7 +113,7 @@ def chosen(result: Result, words: Iterable[str], seed: int | None = None) -> lis
     """
     solved = np.flatnonzero(result.solved)
     if len(solved) == 0:
-        raise ValueError("no task of this run is solved, so there is nothing to watch")
+        raise InvalidValueError("no task of this run is solved, so there is nothing to watch")
     order = solved[np.argsort(result.fitness[solved], kind="stable")]
     ranked = {"best": order[-1], "median": order[(len(order) - 1) // 2], "worst": order[0]}
     random = iter(np.random.default_rng(seed).permutation(solved))
@@ -122,18 +127,18 @@ def chosen(result: Result, words: Iterable[str], seed: int | None = None) -> lis
             task = _task_number(word, result)
         found.setdefault(task, Elite(task, "" if word.isdecimal() else word))
     if len(found) > _MOST_AT_ONCE:
-        raise ValueError(f"--task names {len(found)} tasks, and at most {_MOST_AT_ONCE} fit side by side")
+        raise InvalidValueError(f"--task names {len(found)} tasks, and at most {_MOST_AT_ONCE} fit side by side")
     return list(found.values())
 
 
 def _task_number(word: str, result: Result) -> int:
     if not word.isdecimal():
-        raise ValueError(f"--task must be a task's number, best, median, worst or random, not {word!r}")
+        raise InvalidValueError(f"--task must be a task's number, best, median, worst or random, not {word!r}")
     task = int(word)
     if task >= len(result):
-        raise ValueError(f"--task must be 0 to {len(result) - 1}, the tasks of this run, not {task}")
+        raise InvalidValueError(f"--task must be 0 to {len(result) - 1}, the tasks of this run, not {task}")
     if not result.solved[task]:
-        raise ValueError(f"task {task} has no solution in this run, so there is nothing to watch")
+        raise InvalidValueError(f"task {task} has no solution in this run, so there is nothing to watch")
     return task
 
 
@@ -169,7 +174,7 @@ def _last(film: Iterable[np.ndarray]) -> np.ndarray:
     """Where it ends, which is what the fitness is about."""
     frames = deque(film, maxlen=1)
     if not frames:
-        raise ValueError("the film of this task has no frames")
+        raise InvalidValueError("the film of this task has no frames")
     return frames[0]
 
 

@@ -10,7 +10,7 @@ from jax import Array
 from scipy.spatial import Delaunay, KDTree, QhullError
 
 from taskelites.core.pytree import record, static
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.tasks import cvt
 
 # Beyond it, the table of cells of one task would be larger than what any search can fill.
@@ -70,10 +70,10 @@ def as_cells(value: Any, name: str = "cells") -> int | tuple[int, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
         shape = tuple(whole_number(f"{name}[{i}]", size, least=1, most=MOST_CELLS) for i, size in enumerate(value))
         if prod(shape) > MOST_CELLS:
-            raise ValueError(f"{name} must be at most {MOST_CELLS:,} in all, not {prod(shape):,}")
+            raise InvalidValueError(f"{name} must be at most {MOST_CELLS:,} in all, not {prod(shape):,}")
         return shape
     if isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a whole number, or one a dimension such as (10, 10), not {value!r}")
+        raise InvalidTypeError(f"{name} must be a whole number, or one a dimension such as (10, 10), not {value!r}")
     return whole_number(name, value, least=1, most=MOST_CENTRES)
 
 
@@ -89,7 +89,7 @@ def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name
     ends = {"lower": jnp.asarray(lower), "upper": jnp.asarray(upper)}
     if isinstance(value, tuple):
         if len(value) != len(lower):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} must be a whole number, or {len(lower)} of them, one for each dimension, not {value!r}"
             )
         return Cells(**ends, centres=None, shape=value)

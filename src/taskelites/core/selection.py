@@ -16,6 +16,7 @@ from scipy.special import gammaln
 from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.pytree import record, static
+from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import TABLE_LIMIT, Tasks
 
 _TWO_32 = 2.0**32
@@ -213,7 +214,7 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
         return Tournament(sizes=sizes_array, limits=None, neighbours=None, positions=None, tasks=len(tasks))
     if not tasks.fits_table:
         if not replacement:
-            raise ValueError(
+            raise InvalidValueError(
                 "replacement=False needs the table of all neighbours, which does not fit for "
                 f"{len(tasks):,} tasks; leave replacement=True"
             )
@@ -260,7 +261,7 @@ def nearest_others(tasks: Tasks, number: int) -> np.ndarray:
     if tasks.fits_table:
         return np.ascontiguousarray(tasks.neighbours[:, 1 : number + 1])
     if number * len(tasks) > TABLE_ENTRIES:
-        raise ValueError(
+        raise InvalidValueError(
             f"neighbours are {number:,} for each of {len(tasks):,} tasks, and {TABLE_ENTRIES:,} in all fit; give a "
             f"smaller number, such as neighbours={max(1, TABLE_ENTRIES // len(tasks))}"
         )

@@ -14,7 +14,7 @@ from jax import Array
 
 from taskelites.core import random
 from taskelites.core.pytree import record
-from taskelites.errors import one_of
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of
 
 
 class Variation(Protocol):
@@ -151,9 +151,9 @@ def as_variation(variation: Any) -> Any:
     if isinstance(variation, str):
         return OPERATORS[one_of("variation", variation, OPERATORS)]()
     if not callable(variation) or isinstance(variation, type):
-        raise TypeError(f"variation must be a name or an operator such as te.IsoLine(), not {variation!r}")
+        raise InvalidTypeError(f"variation must be a name or an operator such as te.IsoLine(), not {variation!r}")
     for item in fields(variation) if is_dataclass(variation) else ():
         value = getattr(variation, item.name)
         if isinstance(value, str) or (isinstance(value, int | float) and not math.isfinite(value)):
-            raise ValueError(f"{item.name} of {type(variation).__name__} must be a finite number, not {value!r}")
+            raise InvalidValueError(f"{item.name} of {type(variation).__name__} must be a finite number, not {value!r}")
     return variation

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from taskelites.domains.family import tasks_in_box
-from taskelites.errors import finite_array, one_of, whole_number
+from taskelites.errors import InvalidValueError, finite_array, one_of, whole_number
 from taskelites.problem.problem import Domain
 from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
@@ -52,7 +52,7 @@ def make(
     dim = whole_number("dim", dim, least=1)
     point = finite_array("target", target, shape="(2,)", ndim=1)
     if point.shape != (2,):
-        raise ValueError(f"target must be a point (x, y), not {target!r}")
+        raise InvalidValueError(f"target must be a point (x, y), not {target!r}")
     one_of("form", form, FORMS)
     chosen = tasks_in_box("the arm", tasks, [0, 0], [1, 1], names=NAMES, seed=seed)
     fitness = ArmFitness(target=(float(point[0]), float(point[1])), form=form)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidValueError, whole_number
 from taskelites.problem.tasks import Tasks, as_tasks, cvt, read
 
 
@@ -39,10 +39,12 @@ def tasks_in_box(
         f"tasks of {owner} must be a number, or an array (n, {len(names)}) of [{', '.join(names)}], {where}, or a file"
     )
     if not isinstance(given, Tasks) or points is None:
-        raise ValueError(f"{expected}, not a family without descriptors; te.tasks.cvt spreads a list over a te.Box")
+        raise InvalidValueError(
+            f"{expected}, not a family without descriptors; te.tasks.cvt spreads a list over a te.Box"
+        )
     if points.shape[1] != len(names):
-        raise ValueError(f"{expected}, not of shape {points.shape}")
+        raise InvalidValueError(f"{expected}, not of shape {points.shape}")
     outside = np.flatnonzero(((points < lower) | (points > upper)).any(axis=1))
     if len(outside):
-        raise ValueError(f"{expected}, but tasks[{outside[0]}] is {points[outside[0]].tolist()}")
+        raise InvalidValueError(f"{expected}, but tasks[{outside[0]}] is {points[outside[0]].tolist()}")
     return Tasks(given.objects, descriptors=points, distance=given.distance, scale=given.scale, names=names)

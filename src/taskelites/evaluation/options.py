@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
 from taskelites.evaluation.caller import Caller
 from taskelites.evaluation.dispatcher import Dispatcher
 from taskelites.evaluation.engines.automatic import AutomaticEngine
@@ -58,49 +58,49 @@ class EvaluationOptions:
         self._check_retries()
         self._check_timeout()
         if self.setup is not None and not callable(self.setup):
-            raise TypeError(f"setup must be a function without arguments, not {self.setup!r}")
+            raise InvalidTypeError(f"setup must be a function without arguments, not {self.setup!r}")
         if self.executor is not None:
             self._check_executor()
         elif isinstance(self.workers, str):
             if self.workers != "auto":
-                raise ValueError(f"workers must be a number, 'auto' or None, not {self.workers!r}")
+                raise InvalidValueError(f"workers must be a number, 'auto' or None, not {self.workers!r}")
         elif self.workers is not None:
             object.__setattr__(self, "workers", whole_number("workers", self.workers, least=1, most=10_000))
         elif self.timeout is not None:
             object.__setattr__(self, "workers", 1)
         if self.mode == "async" and self.workers is None and self.executor is None:
-            raise ValueError("mode='async' keeps several evaluations going: it needs workers= or executor=")
+            raise InvalidValueError("mode='async' keeps several evaluations going: it needs workers= or executor=")
 
     def _check_retries(self) -> None:
         if self.retries is None:
             return
         object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
         if self.on_error != "retry":
-            raise ValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
+            raise InvalidValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
 
     def _check_timeout(self) -> None:
         if self.timeout is None:
             return
         wrong = f"timeout must be a number of seconds above 0, not {self.timeout!r}"
         if isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float):
-            raise TypeError(wrong)
+            raise InvalidTypeError(wrong)
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
-            raise ValueError(wrong)
+            raise InvalidValueError(wrong)
 
     def _check_executor(self) -> None:
         if not isinstance(self.executor, Executor):
-            raise TypeError(
+            raise InvalidTypeError(
                 f"executor must be a concurrent.futures.Executor, not {type(self.executor).__name__}; "
                 "Dask's is client.get_executor(), Ray's te.RayExecutor()"
             )
         if self.workers is not None:
-            raise ValueError("workers and executor are two ways to the same end; give one of them")
+            raise InvalidValueError("workers and executor are two ways to the same end; give one of them")
         if self.timeout is not None and not getattr(self.executor, "survives_death", False):
-            raise ValueError(
+            raise InvalidValueError(
                 "timeout needs processes that may be killed: workers=N, or te.RayExecutor; other executors offer no way"
             )
         if forks(self.executor):
-            raise ValueError(
+            raise InvalidValueError(
                 "executor forks this process, which may hang in its threads; make the pool with "
                 "mp_context=multiprocessing.get_context('spawn'), or give workers=N instead"
             )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import mannwhitneyu
 
+from taskelites.errors import InvalidValueError
+
 # Up to this many pairs of runs, the exact distribution of U takes milliseconds.
 _EXACT_PAIRS = 10_000
 
@@ -21,7 +23,7 @@ def mann_whitney(first: Any, second: Any) -> float:
     """
     a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
     if len(a) == 0 or len(b) == 0 or np.isnan(a).any() or np.isnan(b).any():
-        raise ValueError("the Mann-Whitney test needs at least one number in each group, and no NaN")
+        raise InvalidValueError("the Mann-Whitney test needs at least one number in each group, and no NaN")
     together = np.unique(np.concatenate([a, b]))
     if len(together) == 1:
         return 1.0
@@ -55,7 +57,7 @@ def a12(first: Any, second: Any) -> float:
     """
     a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
     if len(a) == 0 or len(b) == 0 or np.isnan(a).any() or np.isnan(b).any():
-        raise ValueError("A12 needs at least one number in each group, and no NaN")
+        raise InvalidValueError("A12 needs at least one number in each group, and no NaN")
     greater, equal = a[:, None] > b[None, :], a[:, None] == b[None, :]
     return float(np.mean(greater + 0.5 * equal))
 

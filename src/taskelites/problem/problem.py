@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import finite_array, one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, one_of, whole_number
 from taskelites.problem.tasks import Box, Tasks, as_tasks
 
 CALLS = ("each", "batch", "jax")
@@ -60,7 +60,7 @@ class Problem:
         """
         given = 0 if self.behaviour is None else len(self.behaviour)
         if used and given and used != given:
-            raise ValueError(
+            raise InvalidValueError(
                 f"behaviour must hold {used} pairs for this algorithm, one for each number that it uses, not {given}"
             )
         return given or used
@@ -68,7 +68,7 @@ class Problem:
     def finite_tasks(self, algorithm: str) -> Tasks:
         """The tasks, for an algorithm that needs a list of them."""
         if isinstance(self.tasks, Box):
-            raise ValueError(
+            raise InvalidValueError(
                 f"algorithm {algorithm!r} needs a list of tasks, but tasks is a te.Box; "
                 "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
             )
@@ -152,7 +152,7 @@ def check_fitness(fitness: Any, call: Any) -> None:
     """Raise if `fitness` can't be called, or `call` is no kind of calling it."""
     one_of("call", call, CALLS)
     if not callable(fitness):
-        raise TypeError(f"fitness must be a function of a solution and a task, not {type(fitness).__name__}")
+        raise InvalidTypeError(f"fitness must be a function of a solution and a task, not {type(fitness).__name__}")
 
 
 def as_rows_per_call(rows: Any, call: str) -> int | None:
@@ -160,7 +160,7 @@ def as_rows_per_call(rows: Any, call: str) -> int | None:
     if rows is None:
         return None
     if call != "batch":
-        raise ValueError(f"rows_per_call is for call='batch', and this fitness has call={call!r}; leave it out")
+        raise InvalidValueError(f"rows_per_call is for call='batch', and this fitness has call={call!r}; leave it out")
     return whole_number("rows_per_call", rows, least=1)
 
 
@@ -171,16 +171,16 @@ def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be one number, or one for each task, not {value!r}") from None
+        raise InvalidTypeError(f"{name} must be one number, or one for each task, not {value!r}") from None
     number = len(tasks) if isinstance(tasks, Tasks) else 1
     if array.ndim == 0:
         array = np.full(number, float(array))
     if array.shape != (number,):
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} must be one number, or one for each of the {number} tasks, not of shape {array.shape}"
         )
     if np.isnan(array).any():
-        raise ValueError(f"{name} must not be NaN, but {name}[{np.flatnonzero(np.isnan(array))[0]}] is")
+        raise InvalidValueError(f"{name} must not be NaN, but {name}[{np.flatnonzero(np.isnan(array))[0]}] is")
     return array
 
 
@@ -197,9 +197,9 @@ def behaviour_bounds(behaviour: Any) -> np.ndarray | None:
     try:
         array = np.array(behaviour, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"behaviour must be {pairs}, not {behaviour!r}") from None
+        raise InvalidTypeError(f"behaviour must be {pairs}, not {behaviour!r}") from None
     if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
-        raise ValueError(f"behaviour must be {pairs}, not an array of shape {array.shape}")
+        raise InvalidValueError(f"behaviour must be {pairs}, not an array of shape {array.shape}")
     return _ordered("behaviour", array)
 
 
@@ -208,17 +208,17 @@ def _parse_bounds(bounds: Any, dim: Any) -> tuple[np.ndarray, np.ndarray]:
     try:
         array = np.array(bounds, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"bounds must be {pairs}, not {bounds!r}") from None
+        raise InvalidTypeError(f"bounds must be {pairs}, not {bounds!r}") from None
     if array.ndim == 1 and len(array) == 2:
         if dim is None:
-            raise ValueError(
+            raise InvalidValueError(
                 "dim is missing: bounds is one pair for all dimensions, so dim must say how many there are"
             )
         array = np.tile(array, (whole_number("dim", dim, least=1), 1))
     if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
-        raise ValueError(f"bounds must be {pairs}, not an array of shape {array.shape}")
+        raise InvalidValueError(f"bounds must be {pairs}, not an array of shape {array.shape}")
     if dim is not None and whole_number("dim", dim, least=1) != len(array):
-        raise ValueError(f"bounds has {len(array)} pairs, but dim is {dim}; leave dim out, or make them agree")
+        raise InvalidValueError(f"bounds has {len(array)} pairs, but dim is {dim}; leave dim out, or make them agree")
     array = _ordered("bounds", array)
     return array[:, 0], array[:, 1]
 
@@ -229,5 +229,7 @@ def _ordered(name: str, pairs: np.ndarray) -> np.ndarray:
     wrong = np.flatnonzero(array[:, 0] >= array[:, 1])
     if len(wrong):
         i = wrong[0]
-        raise ValueError(f"{name} must have lower below upper, but dimension {i} has ({array[i, 0]}, {array[i, 1]})")
+        raise InvalidValueError(
+            f"{name} must have lower below upper, but dimension {i} has ({array[i, 0]}, {array[i, 1]})"
+        )
     return array

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
+
 MARKERS = ("", "o", "s", "*")
 
 
@@ -17,9 +19,9 @@ def _as_numbers(values: Any, name: str) -> np.ndarray:
     try:
         found = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{name} must be an array of numbers, but its rows differ in length") from error
+        raise InvalidValueError(f"{name} must be an array of numbers, but its rows differ in length") from error
     if found.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be an array of numbers, not of {found.dtype}")
+        raise InvalidTypeError(f"{name} must be an array of numbers, not of {found.dtype}")
     return found
 
 
@@ -53,9 +55,9 @@ class Stroke:
         object.__setattr__(self, "points", _as_numbers(self.points, "points"))
         shape = self.points.shape
         if len(shape) not in (2, 3) or shape[-1] != 2:
-            raise ValueError(f"points must have shape (n, m, 2), or (m, 2) for the same in all, not {shape}")
+            raise InvalidValueError(f"points must have shape (n, m, 2), or (m, 2) for the same in all, not {shape}")
         if self.marker not in MARKERS:
-            raise ValueError(f"marker must be one of {MARKERS}, not {self.marker!r}")
+            raise InvalidValueError(f"marker must be one of {MARKERS}, not {self.marker!r}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,17 +92,21 @@ class Sketch:
         number = len(self.titles)
         object.__setattr__(self, "limits", _as_numbers(self.limits, "limits"))
         if np.shape(self.limits) != (number, 4):
-            raise ValueError(f"limits must have shape ({number}, 4), one row a title, not {np.shape(self.limits)}")
+            raise InvalidValueError(
+                f"limits must have shape ({number}, 4), one row a title, not {np.shape(self.limits)}"
+            )
         apart = (self.limits[:, 0] != self.limits[:, 1]) & (self.limits[:, 2] != self.limits[:, 3])
         if len(wrong := np.flatnonzero(~(apart & np.isfinite(self.limits).all(axis=1)))):
             row = self.limits[wrong[0]].tolist()
-            raise ValueError(
+            raise InvalidValueError(
                 f"limits must be finite, with left != right and bottom != top, but limits[{wrong[0]}] is {row}; "
                 "give the axes some room around what is drawn"
             )
         for i, stroke in enumerate(self.strokes):
             if np.ndim(stroke.points) == 3 and len(stroke.points) != number:
-                raise ValueError(f"strokes[{i}] must be of {number} pictures, one a title, not of {len(stroke.points)}")
+                raise InvalidValueError(
+                    f"strokes[{i}] must be of {number} pictures, one a title, not of {len(stroke.points)}"
+                )
 
     def onto(self, ax: Any, number: int = 0) -> Any:
         """Draw one of the pictures on matplotlib axes, which are returned."""

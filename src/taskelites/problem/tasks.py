@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from taskelites.errors import finite_array, one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, finite_array, one_of, whole_number
 
 # A square table of 16-bit numbers: 200 MB at this many tasks. Beyond it the tournament is played instead of looked up.
 TABLE_LIMIT = 10_000
@@ -102,20 +102,22 @@ class Tasks:
         if hasattr(objects, "__array__") and descriptors is None and np.asarray(objects).dtype.kind in "fiu":
             objects, descriptors = None, np.asarray(objects)
         if isinstance(objects, set | frozenset):
-            raise TypeError("tasks must be in an order that does not change, but a set has none; give a list")
+            raise InvalidTypeError("tasks must be in an order that does not change, but a set has none; give a list")
         if isinstance(objects, str) or not (objects is None or isinstance(objects, Iterable)):
-            raise TypeError(f"tasks must be an array of descriptors or a list of objects, not {type(objects).__name__}")
+            raise InvalidTypeError(
+                f"tasks must be an array of descriptors or a list of objects, not {type(objects).__name__}"
+            )
         self.objects = None if objects is None else tuple(objects)
         self.descriptors = None
         if descriptors is not None:
             self.descriptors = _descriptors(descriptors)
             self.descriptors.flags.writeable = False
         if self.objects is None and self.descriptors is None:
-            raise ValueError("tasks must have objects or descriptors; both are missing")
+            raise InvalidValueError("tasks must have objects or descriptors; both are missing")
         self._check_lengths()
         self.scale = None if scale is None else one_of("scale", scale, ["range"])
         if self.scale and self.descriptors is None:
-            raise ValueError("scale='range' needs descriptors")
+            raise InvalidValueError("scale='range' needs descriptors")
         self.names = self._checked_names(names)
         self.distance = self._checked_distance(distance)
 
@@ -132,9 +134,9 @@ class Tasks:
 
     def _check_lengths(self) -> None:
         if len(self) == 0:
-            raise ValueError("tasks must hold at least one task, but the list is empty")
+            raise InvalidValueError("tasks must hold at least one task, but the list is empty")
         if self.objects is not None and self.descriptors is not None and len(self.objects) != len(self.descriptors):
-            raise ValueError(
+            raise InvalidValueError(
                 f"descriptors must have one row for each of the {len(self.objects)} objects, "
                 f"not {len(self.descriptors)}"
             )
@@ -142,19 +144,19 @@ class Tasks:
     def _checked_names(self, names: Sequence[str] | None) -> Names:
         if self.descriptors is None:
             if names is not None:
-                raise ValueError("names are those of the descriptors, but there are no descriptors")
+                raise InvalidValueError("names are those of the descriptors, but there are no descriptors")
             return Names()
         width = self.descriptors.shape[1]
         if names is None:
             return Names(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
-            raise ValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
+            raise InvalidValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
         own = [str(name) for name in names]
         known = isinstance(names, Names)
         taken = [name for name in own if own.count(name) > 1 or (_is_taken(name) and not known)]
         if taken:
             others = ", ".join([*_OTHER_COLUMNS, "solution_0, ..."])
-            raise ValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
+            raise InvalidValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
         return Names(own)
 
     def _checked_distance(self, distance: Any) -> Any:
@@ -162,23 +164,23 @@ class Tasks:
             return None
         if callable(distance):
             if len(self) > DISTANCE_FUNCTION_LIMIT:
-                raise ValueError(
+                raise InvalidValueError(
                     f"distance is a function, which would be called {len(self) ** 2:,} times for {len(self):,} tasks "
                     f"(the limit is {DISTANCE_FUNCTION_LIMIT:,} tasks); give descriptors instead"
                 )
             return distance
         matrix = finite_array("distance", distance, shape="(n, n)", ndim=2)
         if matrix.shape != (len(self), len(self)):
-            raise ValueError(f"distance must have shape {(len(self), len(self))}, not {matrix.shape}")
+            raise InvalidValueError(f"distance must have shape {(len(self), len(self))}, not {matrix.shape}")
         if len(self) > TABLE_LIMIT:
-            raise ValueError(
+            raise InvalidValueError(
                 f"distance is a matrix, which is supported up to {TABLE_LIMIT:,} tasks, not {len(self):,}; "
                 "give descriptors instead"
             )
         negative = np.argwhere(matrix < 0)
         if len(negative):
             a, b = negative[0]
-            raise ValueError(f"distance must not be negative, but distance[{a}, {b}] is {matrix[a, b]}")
+            raise InvalidValueError(f"distance must not be negative, but distance[{a}, {b}] is {matrix[a, b]}")
         return matrix
 
     @property
@@ -211,11 +213,11 @@ class Tasks:
             [[0.5, 0.75]]
         """
         if self.descriptors is None:
-            raise ValueError("these tasks have no descriptors, so nothing has a position among them")
+            raise InvalidValueError("these tasks have no descriptors, so nothing has a position among them")
         width = self.descriptors.shape[1]
         array = finite_array(name, descriptors, shape=f"(m, {width})", ndim=2)
         if array.shape[1] != width:
-            raise ValueError(f"{name} must have shape (m, {width}), not {array.shape}")
+            raise InvalidValueError(f"{name} must have shape (m, {width}), not {array.shape}")
         if self.scale is None:
             return array
         spread = np.ptp(self.descriptors, axis=0)
@@ -229,9 +231,11 @@ class Tasks:
         every run sees the same order.
         """
         if not self.has_distance:
-            raise ValueError("tasks without a distance have no neighbours")
+            raise InvalidValueError("tasks without a distance have no neighbours")
         if not self.fits_table:
-            raise ValueError(f"the table of neighbours is made for at most {TABLE_LIMIT:,} tasks, not {len(self):,}")
+            raise InvalidValueError(
+                f"the table of neighbours is made for at most {TABLE_LIMIT:,} tasks, not {len(self):,}"
+            )
         n = len(self)
         order = _aligned((n, n), np.dtype(np.uint16))
 
@@ -271,9 +275,11 @@ class Tasks:
         try:
             distance = float(value)
         except (TypeError, ValueError):
-            raise TypeError(f"distance must return a number, but it returned {value!r} for tasks {a} and {b}") from None
+            raise InvalidTypeError(
+                f"distance must return a number, but it returned {value!r} for tasks {a} and {b}"
+            ) from None
         if not 0 <= distance < np.inf:
-            raise ValueError(
+            raise InvalidValueError(
                 f"distance must return a finite number of at least 0, but it returned {distance} for tasks {a} and {b}"
             )
         return distance
@@ -344,12 +350,12 @@ def as_tasks(tasks: Any) -> Tasks | Box:
         return Tasks(descriptors=tasks)
     if isinstance(tasks, Sequence) and not isinstance(tasks, str):
         if len(tasks) and (isinstance(tasks[0], str) or not isinstance(tasks[0], Sequence | np.ndarray)):
-            raise TypeError(
+            raise InvalidTypeError(
                 f"tasks must be an array of descriptors of shape (n, k), not a list of {type(tasks[0]).__name__}; "
                 "te.Tasks(objects) takes a list of any objects"
             )
         return Tasks(descriptors=tasks)
-    raise TypeError(f"tasks must be an array of descriptors, te.Tasks or te.Box, not {type(tasks).__name__}")
+    raise InvalidTypeError(f"tasks must be an array of descriptors, te.Tasks or te.Box, not {type(tasks).__name__}")
 
 
 def cvt(
@@ -398,7 +404,9 @@ def grid(shape: Sequence[int], lower: Any, upper: Any, *, names: Sequence[str] |
     """
     lower, upper = _box(lower, upper)
     if not isinstance(shape, Sequence) or len(shape) != len(lower):
-        raise ValueError(f"shape must hold {len(lower)} numbers of cells, one for each descriptor, not {shape!r}")
+        raise InvalidValueError(
+            f"shape must hold {len(lower)} numbers of cells, one for each descriptor, not {shape!r}"
+        )
     cells = [whole_number(f"shape[{i}]", size, least=1) for i, size in enumerate(shape)]
     axes = [
         low + (np.arange(size) + 0.5) / size * (high - low) for size, low, high in zip(cells, lower, upper, strict=True)
@@ -434,13 +442,13 @@ def read(path: str | PathLike[str], *, scale: str | None = None) -> Tasks:
     path = Path(path)
     kind = one_of("the ending of the task file", path.suffix.lower(), [".csv", ".npy"])
     if not path.is_file():
-        raise FileNotFoundError(f"there is no task file {str(path)!r}")
+        raise MissingFileError(f"there is no task file {str(path)!r}")
     names = None
     if kind == ".npy":
         try:
             values: Any = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{str(path)!r} is not a readable .npy file: {error}") from None
+            raise InvalidValueError(f"{str(path)!r} is not a readable .npy file: {error}") from None
     else:
         names, values = _read_csv(path)
     return Tasks(descriptors=values, scale=scale, names=names)
@@ -451,16 +459,16 @@ def _read_csv(path: Path) -> tuple[list[str] | None, list[list[float]]]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = [(number, row) for number, row in enumerate(csv.reader(file), start=1) if row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{str(path)!r} is not a readable .csv file: {error}") from None
+        raise InvalidValueError(f"{str(path)!r} is not a readable .csv file: {error}") from None
     names = None
     if lines and not any(_all_numbers([cell]) for cell in lines[0][1]):
         names = [cell.strip() for cell in lines.pop(0)[1]]
     if not lines:
-        raise ValueError(f"{str(path)!r} holds no tasks")
+        raise InvalidValueError(f"{str(path)!r} holds no tasks")
     width = len(names) if names is not None else len(lines[0][1])
     for number, row in lines:
         if len(row) != width or not _all_numbers(row):
-            raise ValueError(f"{str(path)!r}, line {number}: expected {width} numbers, not {','.join(row)!r}")
+            raise InvalidValueError(f"{str(path)!r}, line {number}: expected {width} numbers, not {','.join(row)!r}")
     return names, [[float(cell) for cell in row] for _, row in lines]
 
 
@@ -475,9 +483,9 @@ def _all_numbers(row: list[str]) -> bool:
 def _descriptors(descriptors: Any) -> np.ndarray:
     array = finite_array("descriptors", descriptors, shape="(n, k), one row a task", ndim=2)
     if len(array) == 0:
-        raise ValueError("tasks must hold at least one task, but the list is empty")
+        raise InvalidValueError("tasks must hold at least one task, but the list is empty")
     if array.shape[1] == 0:
-        raise ValueError("descriptors must have at least one column")
+        raise InvalidValueError("descriptors must have at least one column")
     return array
 
 
@@ -485,11 +493,11 @@ def _box(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     lower = finite_array("lower", lower, shape="(k,)", ndim=1)
     upper = finite_array("upper", upper, shape="(k,)", ndim=1)
     if lower.shape != upper.shape or len(lower) == 0:
-        raise ValueError(f"lower and upper must be of one length, at least 1, not {len(lower)} and {len(upper)}")
+        raise InvalidValueError(f"lower and upper must be of one length, at least 1, not {len(lower)} and {len(upper)}")
     wrong = np.flatnonzero(lower >= upper)
     if len(wrong):
         i = wrong[0]
-        raise ValueError(f"lower must be below upper, but lower[{i}] is {lower[i]} and upper[{i}] is {upper[i]}")
+        raise InvalidValueError(f"lower must be below upper, but lower[{i}] is {lower[i]} and upper[{i}] is {upper[i]}")
     return lower, upper
 
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from taskelites.errors import TaskWarning, one_of
+from taskelites.errors import (
+    ExistingFileError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingFileError,
+    MissingPackageError,
+    TaskWarning,
+    one_of,
+)
 from taskelites.problem.tasks import column_names
 from taskelites.results.result import Result
 from taskelites.storage import write_arrays, write_whole
@@ -61,9 +69,9 @@ def format_of(path: Path | None, given: str | None) -> str:
         return "csv" if given is None else one_of("--format", given, FORMATS)
     ending = path.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
-        raise ValueError(f"--out must end in .csv, .parquet or .npz, not {path.name!r}")
+        raise InvalidValueError(f"--out must end in .csv, .parquet or .npz, not {path.name!r}")
     if given is not None and given != ending:
-        raise ValueError(f"--out ends in .{ending}, and --format is {given}; leave one of them out")
+        raise InvalidValueError(f"--out ends in .{ending}, and --format is {given}; leave one of them out")
     return ending
 
 
@@ -83,13 +91,13 @@ def check_target(path: Path, kind: str) -> bool:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise ImportError("Parquet needs the package pyarrow: pip install 'taskelites[parquet]'") from None
+            raise MissingPackageError("Parquet needs the package pyarrow: pip install 'taskelites[parquet]'") from None
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if not path.exists():
         return False
     if not path.is_file() or not _is_export(path, kind):
-        raise FileExistsError(f"{str(path)!r} is there already and no earlier export, so it stays; name another file")
+        raise ExistingFileError(f"{str(path)!r} is there already and no earlier export, so it stays; name another file")
     return True
 
 
@@ -162,17 +170,19 @@ def to_pyribs(result: Result, **kwargs: Any) -> Any:
     """A `ribs.archives.CVTArchive` with a cell for each task (see `Result.to_pyribs`)."""
     descriptors = result.tasks.descriptors
     if descriptors is None:
-        raise ValueError(
+        raise InvalidValueError(
             "to_pyribs needs descriptors, which become the centroids of the archive, and these tasks have none; give "
             "them some: te.Tasks(objects, descriptors=...)"
         )
     taken = {"solution_dim", "centroids"} & set(kwargs)
     if taken:
-        raise TypeError(f"to_pyribs takes {taken.pop()} from the result; leave it out")
+        raise InvalidTypeError(f"to_pyribs takes {taken.pop()} from the result; leave it out")
     try:
         from ribs.archives import CVTArchive
     except ImportError:
-        raise ImportError("to_pyribs needs the package ribs, 0.9 or newer: pip install 'taskelites[pyribs]'") from None
+        raise MissingPackageError(
+            "to_pyribs needs the package ribs, 0.9 or newer: pip install 'taskelites[pyribs]'"
+        ) from None
     options = {"ranges": _ranges(descriptors)} | kwargs
     archive = CVTArchive(solution_dim=result.solutions.shape[1], centroids=descriptors, **options)
     solved = np.flatnonzero(result.solved)

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.errors import InvalidValueError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -110,10 +112,10 @@ class Repertoire:
             if column is None and name in ("behaviour", "tasks"):
                 continue
             if column is None or column.dtype.kind not in kinds or column.ndim != ndim or len(column) != rows:
-                raise ValueError(f"the {name} of its repertoire is no array of {rows} rows of numbers")
+                raise InvalidValueError(f"the {name} of its repertoire is no array of {rows} rows of numbers")
         numbers, solutions = contents[f"{PREFIX}numbers"], contents[f"{PREFIX}solutions"]
         if solutions.shape[1] != dim or (rows and not 0 <= numbers.min() <= numbers.max() < tasks):
-            raise ValueError("its repertoire is of other tasks or solutions")
+            raise InvalidValueError("its repertoire is of other tasks or solutions")
         return cls(**columns)  # type: ignore[arg-type]  # as above
 
 

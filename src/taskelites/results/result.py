@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, whole_number
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
 from taskelites.results.prediction import Prediction, Predictor, as_good
 from taskelites.results.repertoire import Repertoire
@@ -359,13 +359,13 @@ class Result:
     def _predictor(self) -> Predictor:
         """What makes the predictions, with what it has measured of them."""
         if self.tasks.descriptors is None:
-            raise ValueError(
+            raise InvalidValueError(
                 "predict needs tasks with descriptors, which say what lies between them; these have none: "
                 "give them to te.Tasks(objects, descriptors=...)"
             )
         solved = self.solved
         if not solved.any():
-            raise ValueError("predict needs at least one solved task, and none is solved")
+            raise InvalidValueError("predict needs at least one solved task, and none is solved")
         places, solutions, fitness = self.tasks.positions[solved], self.solutions[solved], self.fitness[solved]
         kept = self.repertoire
         if kept is not None and kept.tasks is not None and len(kept):
@@ -381,10 +381,12 @@ class Result:
         given = new_tasks
         if isinstance(new_tasks, Tasks):
             if new_tasks.descriptors is None:
-                raise ValueError("new_tasks must have descriptors, as the solved tasks do, but they have none")
+                raise InvalidValueError("new_tasks must have descriptors, as the solved tasks do, but they have none")
             given = new_tasks.descriptors
         elif isinstance(new_tasks, Box):
-            raise TypeError("new_tasks must be a list of tasks, not a te.Box; te.tasks.cvt spreads a list over it")
+            raise InvalidTypeError(
+                "new_tasks must be a list of tasks, not a te.Box; te.tasks.cvt spreads a list over it"
+            )
         return self.tasks.locate(given, name="new_tasks")
 
     def refine(
@@ -468,9 +470,9 @@ class Result:
         """
         path = Path(path)
         if path.suffix != ".npz":
-            raise ValueError(f"path must end in .npz, not {path.name!r}")
+            raise InvalidValueError(f"path must end in .npz, not {path.name!r}")
         if not path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+            raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
         arrays, about = self._contents()
 
         write_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
@@ -530,35 +532,35 @@ def load(path: str | PathLike[str]) -> Result:
     if not file.is_file():
         below = sorted(folder.parent.name for folder in path.glob("*/result.npz")) if path.is_dir() else []
         hint = f"; there are some in its folders {below[0]!r} to {below[-1]!r}" if below else ""
-        raise FileNotFoundError(f"there is no result {str(file)!r}{hint}")
+        raise MissingFileError(f"there is no result {str(file)!r}{hint}")
     try:
         if not zipfile.is_zipfile(file):
-            raise ValueError("it is no .npz file")
+            raise InvalidValueError("it is no .npz file")
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             contents = {name: archive[name] for name in archive.files}
         about = json.loads(str(contents["about"]))
         kind, version = about["format"], int(about["version"])
     except _UNREADABLE as error:
-        raise ValueError(f"{str(file)!r} is damaged or no taskelites result ({error})") from None
+        raise InvalidValueError(f"{str(file)!r} is damaged or no taskelites result ({error})") from None
     if kind != FORMAT:
-        raise ValueError(f"{str(file)!r} is no taskelites result, but {kind!r}")
+        raise InvalidValueError(f"{str(file)!r} is no taskelites result, but {kind!r}")
     if version > FORMAT_VERSION:
-        raise ValueError(
+        raise InvalidValueError(
             f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
         )
     try:
         return _from_contents(contents, about)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(file)!r} is damaged: {error}") from None
+        raise InvalidValueError(f"{str(file)!r} is damaged: {error}") from None
 
 
 def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Result:
     number = len(contents["fitness"])
     for name, kinds, ndim in _LAYOUT:
         if name in contents and (contents[name].dtype.kind not in kinds or contents[name].ndim != ndim):
-            raise ValueError(f"its {name} is no array of numbers with {ndim} dimensions")
+            raise InvalidValueError(f"its {name} is no array of numbers with {ndim} dimensions")
         if name in contents and len(contents[name]) != number:
-            raise ValueError("its arrays are of different lengths")
+            raise InvalidValueError("its arrays are of different lengths")
     tasks = Tasks(
         about["task_objects"],
         descriptors=contents.get("descriptors"),
@@ -566,7 +568,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         names=Names(about["task_names"] or ()) or None,
     )
     if len(tasks) != number:
-        raise ValueError("its arrays are of different lengths")
+        raise InvalidValueError("its arrays are of different lengths")
     return Result(
         **{name: contents[name] for name in _ARRAYS},
         tasks=tasks,

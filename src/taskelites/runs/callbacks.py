@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Self
 
+from taskelites.errors import InvalidTypeError, MissingPackageError
+
 __all__ = ["MLflow", "TensorBoard", "WeightsAndBiases"]
 
 
@@ -75,7 +77,9 @@ class TensorBoard(_Callback):
             self._folder = os.fsdecode(folder_or_writer)
             self._new_writer = _writer_of_folders()
         else:
-            raise TypeError(f"folder_or_writer must be a path or have a method add_scalar, not {folder_or_writer!r}")
+            raise InvalidTypeError(
+                f"folder_or_writer must be a path or have a method add_scalar, not {folder_or_writer!r}"
+            )
         self._open: dict[int, tuple[Any, int]] = {}
 
     def __call__(self, metrics: Mapping[str, Any]) -> None:
@@ -271,7 +275,7 @@ def _writer_of_folders() -> Callable[[str, int], Any]:
     try:
         import_module("tensorboardX")
     except ImportError:
-        raise ImportError("TensorBoard needs the package tensorboardX: pip install tensorboardX") from None
+        raise MissingPackageError("TensorBoard needs the package tensorboardX: pip install tensorboardX") from None
     return _EventFile
 
 
@@ -282,12 +286,14 @@ def _package(name: str, use: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:  # it is there, but lacks something itself
             raise
-        raise ImportError(f"{use} needs the package {name}: pip install {name}") from None
+        raise MissingPackageError(f"{use} needs the package {name}: pip install {name}") from None
 
 
 def _one_of_them(run: Any, arguments: Mapping[str, Any], function: str) -> None:
     if run is not None and arguments:
-        raise TypeError(f"give either run or arguments of {function}, not both; the latter are {sorted(arguments)}")
+        raise InvalidTypeError(
+            f"give either run or arguments of {function}, not both; the latter are {sorted(arguments)}"
+        )
 
 
 def _row(metrics: Mapping[str, Any]) -> tuple[int, int, dict[str, float]]:

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from taskelites.errors import StorageError, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, StorageError, whole_number
 from taskelites.storage import sync_folder, write_whole
 
 FORMAT = "taskelites-checkpoint"
@@ -211,12 +211,12 @@ def _pack(position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, A
     try:
         text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, "position": position, "about": dict(about)})
     except (TypeError, ValueError) as error:
-        raise TypeError(f"about must be plain values that JSON can keep: {error}") from None
+        raise InvalidTypeError(f"about must be plain values that JSON can keep: {error}") from None
     members = {"about": np.array(text)}
     for name, value in arrays.items():
         array = np.asarray(value)
         if array.dtype.kind not in _KINDS:  # savez would pickle an object, and forget what a bfloat16 is
-            raise TypeError(f"arrays[{name!r}] must hold numbers, booleans or text, not {array.dtype}")
+            raise InvalidTypeError(f"arrays[{name!r}] must hold numbers, booleans or text, not {array.dtype}")
         # Quoted, since a zip cuts names at a zero byte, and with a prefix, since savez has arguments of its own.
         members[_PREFIX + quote(name, safe="")] = array
     buffer = io.BytesIO()
@@ -236,17 +236,17 @@ def _read(file: _File) -> Checkpoint:
         raise _DamagedError("its bytes do not match the checksum in its name")
     try:
         if not zipfile.is_zipfile(io.BytesIO(data)):
-            raise ValueError("it is no .npz file")
+            raise InvalidValueError("it is no .npz file")
         with np.load(io.BytesIO(data), allow_pickle=False) as members:
             head = json.loads(str(members["about"]))
             if head["format"] != FORMAT:
-                raise ValueError(f"it is no checkpoint, but {head['format']!r}")
+                raise InvalidValueError(f"it is no checkpoint, but {head['format']!r}")
             version = whole_number("its format version", head["version"], least=1)
             if version <= FORMAT_VERSION:
                 return _unpack(file.position, head, members)
     except _UNREADABLE as error:
         raise _DamagedError(f"it can't be read as a checkpoint: {error}") from None
-    raise ValueError(
+    raise InvalidValueError(
         f"the checkpoint {str(file.path)!r} has format version {version}, and this taskelites reads up to "
         f"{FORMAT_VERSION}; upgrade it"
     )
@@ -254,9 +254,9 @@ def _read(file: _File) -> Checkpoint:
 
 def _unpack(position: int, head: dict[str, Any], members: Any) -> Checkpoint:
     if head["position"] != position:
-        raise ValueError(f"its position is {head['position']!r}, but {position} in its name")
+        raise InvalidValueError(f"its position is {head['position']!r}, but {position} in its name")
     if not isinstance(head["about"], dict):
-        raise ValueError("its about is no mapping")
+        raise InvalidValueError("its about is no mapping")
     arrays = {}
     for name in members.files:
         if not name.startswith(_PREFIX):
@@ -264,7 +264,7 @@ def _unpack(position: int, head: dict[str, Any], members: Any) -> Checkpoint:
         # With the ending, since "x.npy" alone could be the array "x.npy" or the file of "x".
         array = members[f"{name}.npy"]
         if not isinstance(array, np.ndarray):
-            raise ValueError(f"its member {name!r} is no array")
+            raise InvalidValueError(f"its member {name!r} is no array")
         arrays[unquote(name.removeprefix(_PREFIX))] = array
     return Checkpoint(position, arrays, head["about"])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidValueError, whole_number
 from taskelites.runs.folder import RunFolder
 
 DEFAULT = "60s"
@@ -41,7 +41,7 @@ class CheckpointInterval:
             except ValueError:
                 number = math.nan
             if match is None or not 0 < number < math.inf:
-                raise ValueError(expected)
+                raise InvalidValueError(expected)
             if match[2]:
                 return cls(seconds=number * _UNITS[match[2]])
             value = number

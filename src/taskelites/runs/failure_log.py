@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import FitnessError, whole_number
+from taskelites.errors import FitnessError, InvalidValueError, MissingFileError, whole_number
 from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.caller import shown
 from taskelites.runs.folder import RunFolder
@@ -200,7 +200,7 @@ def failures(run: Any) -> list[FailedEvaluation]:
     """
     folder = Path(run)
     if not folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {str(folder)!r}")
+        raise MissingFileError(f"there is no run folder {str(folder)!r}")
     path = folder / "failures.jsonl"
     found = []
     for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else ():
@@ -222,4 +222,4 @@ def read_failure(run: Any, number: int) -> FailedEvaluation:
     below = sorted(path.parent.name for path in Path(run).glob("*/failures.jsonl"))
     known = f"it has {found[0].id} to {found[-1].id}" if found else "it has none"
     hint = f"; there are some in its folders {', '.join(below)}" if below else ""
-    raise ValueError(f"run {str(run)!r} has no failure {wanted}: {known}{hint}")
+    raise InvalidValueError(f"run {str(run)!r} has no failure {wanted}: {known}{hint}")

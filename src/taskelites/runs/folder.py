@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from taskelites.errors import StorageError
+from taskelites.errors import ExistingFileError, InvalidValueError, StorageError
 from taskelites.results.result import Result
 from taskelites.runs.checkpoint import Checkpoints
 from taskelites.storage import write_text
@@ -53,7 +53,7 @@ class RunFolder:
         if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
             hint = "it holds no run to go on with" if resume else "runs never overwrite"
             other = "" if resume or not (self.path / "run.json").exists() else ", or go on with the run in it (resume)"
-            raise FileExistsError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder{other}")
+            raise ExistingFileError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder{other}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -84,7 +84,7 @@ class RunFolder:
             except OSError as error:
                 raise OSError(error.errno, f"could not make the run folder {str(path)!r}: {error.strerror}") from error
             return cls(path)
-        raise FileExistsError(f"there are a thousand folders {stamp}-{name} in {str(parent)!r}")
+        raise ExistingFileError(f"there are a thousand folders {stamp}-{name} in {str(parent)!r}")
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Say what the run is of; from now on it can be resumed."""
@@ -138,7 +138,7 @@ class RunFolder:
             ValueError: if there is a result, which is worth more than the run.
         """
         if (self.path / "result.npz").exists():
-            raise ValueError(
+            raise InvalidValueError(
                 f"the run in {self.named!r} has a result, but no checkpoint that can be used (its run.log may say "
                 "why), so it can't go on; name a new folder"
             )
@@ -167,11 +167,11 @@ def read_plan(path: Path) -> dict[str, Any] | None:
         document = json.loads(file.read_text(encoding="utf-8"))
         kind, version = document["format"], int(document["version"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{str(file)!r} is damaged or not of a taskelites run ({error})") from None
+        raise InvalidValueError(f"{str(file)!r} is damaged or not of a taskelites run ({error})") from None
     if kind != FORMAT:
-        raise ValueError(f"{str(file)!r} is not of a taskelites run, but {kind!r}")
+        raise InvalidValueError(f"{str(file)!r} is not of a taskelites run, but {kind!r}")
     if version > FORMAT_VERSION:
-        raise ValueError(
+        raise InvalidValueError(
             f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
         )
     return dict(document)

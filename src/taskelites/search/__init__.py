@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, overload
 
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, whole_number
 from taskelites.evaluation import EvaluationOptions
 from taskelites.results.result import Result
 from taskelites.runs import Progress
@@ -180,7 +180,9 @@ def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None] | None:
     every = list(callback) if isinstance(callback, Sequence) else [callback]
     for each in every:
         if not callable(each):
-            raise TypeError(f"callback must be a function of a row of the history, or a list of such, not {each!r}")
+            raise InvalidTypeError(
+                f"callback must be a function of a row of the history, or a list of such, not {each!r}"
+            )
 
     def tell_all(row: Mapping[str, Any]) -> None:
         for each in every:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.errors import InvalidValueError
 from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.evaluation.engines.inline import Work
 from taskelites.runs import Checkpoint, Snapshot
@@ -77,7 +78,7 @@ class AsyncLoop(SyncLoop):
         self.optimizer = self.only.optimizer
         core = self.optimizer._core
         if not core.any_order:
-            raise ValueError(
+            raise InvalidValueError(
                 f"mode='async' tells results in any order, and {self.job.settings.name} learns from whole steps; "
                 "mode='sync' runs it"
             )

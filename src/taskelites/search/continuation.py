@@ -9,7 +9,7 @@ import numpy as np
 
 from taskelites.algorithms import MultiTaskMapElites
 from taskelites.algorithms.shared_descent import SharedDescent
-from taskelites.errors import TaskWarning, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, TaskWarning, whole_number
 from taskelites.problem.problem import CALLS, Problem, is_domain
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
@@ -39,7 +39,7 @@ def refine(
         problem = Problem(stated["tasks"], stated["bounds"], stated["dim"])
     tasks = problem.finite_tasks("refine")
     if budget < len(tasks):
-        raise ValueError(
+        raise InvalidValueError(
             f"evaluations must be at least {len(tasks):,}, one for the prediction of each new task, not {budget:,}"
         )
     # Descent takes results in their order, which an asynchronous run has not.
@@ -102,13 +102,13 @@ def _no_worse(found: Result, earlier: Result) -> Result:
 def _refuse(options: dict[str, Any], name: str) -> None:
     for taken in ("tasks", "initial", "warm_start", "replicates"):
         if taken in options:
-            raise TypeError(f"{name} takes no {taken}; te.solve(..., warm_start=result) is free in all else")
+            raise InvalidTypeError(f"{name} takes no {taken}; te.solve(..., warm_start=result) is free in all else")
 
 
 def _how(result: Result, fitness: Any, options: dict[str, Any]) -> dict[str, Any]:
     """The fitness, and how it is called on what: as the user says, or its domain, or as it was for the result."""
     if fitness is None:
-        raise TypeError("fitness must be given: a result does not hold the function that it was made with")
+        raise InvalidTypeError("fitness must be given: a result does not hold the function that it was made with")
     settings = result.settings
     if is_domain(fitness):
         usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "behaviour", "call", "setup")}
@@ -119,7 +119,7 @@ def _how(result: Result, fitness: Any, options: dict[str, Any]) -> dict[str, Any
         usual["behaviour"] = settings.get("behaviour")
     stated = {name: options.get(name, value) for name, value in usual.items()}
     if stated["bounds"] is None:
-        raise TypeError("bounds must be given, since this result does not say what they were")
+        raise InvalidTypeError("bounds must be given, since this result does not say what they were")
     if stated["dim"] is None and np.ndim(stated["bounds"]) == 1:
         stated["dim"] = result.solutions.shape[1]
     return {"fitness": fitness, **stated}
@@ -131,10 +131,14 @@ def _as_new(result: Result, new_tasks: Any) -> Tasks:
     if isinstance(new_tasks, Tasks):
         if (new_tasks.objects is None) != (old.objects is None):
             kinds = ["rows of descriptors" if tasks.objects is None else "objects" for tasks in (new_tasks, old)]
-            raise ValueError(f"new_tasks are {kinds[0]}, but the tasks of the result are {kinds[1]}; they must agree")
+            raise InvalidValueError(
+                f"new_tasks are {kinds[0]}, but the tasks of the result are {kinds[1]}; they must agree"
+            )
         return new_tasks
     if old.objects is not None:
-        raise ValueError("new_tasks must be te.Tasks(objects, descriptors=...), since the fitness receives objects")
+        raise InvalidValueError(
+            "new_tasks must be te.Tasks(objects, descriptors=...), since the fitness receives objects"
+        )
     result._places(new_tasks)
     return Tasks(descriptors=new_tasks, scale=old.scale, names=old.names)
 
@@ -142,12 +146,12 @@ def _as_new(result: Result, new_tasks: Any) -> Tasks:
 def _joined(old: Tasks, new: Tasks) -> Tasks:
     """All tasks, the old ones first."""
     if isinstance(old.distance, np.ndarray):
-        raise ValueError(
+        raise InvalidValueError(
             "tasks with a distance matrix can't be extended, since it says nothing of new ones; make te.Tasks of all "
             "of them and call te.solve(..., warm_start=result)"
         )
     if old.descriptors is not None and (new.descriptors is None or new.dim != old.dim):
-        raise ValueError(f"new_tasks must have {old.dim} descriptors, as the tasks of the result, not {new.dim}")
+        raise InvalidValueError(f"new_tasks must have {old.dim} descriptors, as the tasks of the result, not {new.dim}")
     objects = None if old.objects is None or new.objects is None else [*old.objects, *new.objects]
     both = old.descriptors is not None and new.descriptors is not None
     return Tasks(

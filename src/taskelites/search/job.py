@@ -12,7 +12,7 @@ from jax import Array
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.core import random
 from taskelites.core.selection import uniform_integers
-from taskelites.errors import TaskWarning, finite_array, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, TaskWarning, finite_array, whole_number
 from taskelites.evaluation import EvaluationOptions
 from taskelites.problem.problem import Problem, as_rows_per_call, check_fitness, is_domain, per_task
 from taskelites.problem.tasks import Box, Tasks
@@ -50,7 +50,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.share, int | float) and 0 < self.share <= 1):
-            raise ValueError(f"share must be above 0 and at most 1, not {self.share!r}")
+            raise InvalidValueError(f"share must be above 0 and at most 1, not {self.share!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +118,11 @@ def make_job(
 ) -> Job:
     """Check what `solve` was given, a domain or its parts."""
     if initial is not None and warm_start is not None:
-        raise ValueError("initial and warm_start both say what is evaluated first; give one of them")
+        raise InvalidValueError("initial and warm_start both say what is evaluated first; give one of them")
     evaluation_options = evaluation_options or EvaluationOptions()
     if isinstance(fitness, str):
-        raise TypeError(
-            f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
-        )
+        hint = f"did you mean te.domain({fitness!r})?"
+        raise InvalidTypeError(f"fitness must be a function or a domain, not {fitness!r}; {hint}")
     optimum = worst = rows_per_call = None
     options: dict[str, Any] = {}
     label = getattr(fitness, "__name__", "fitness")
@@ -132,7 +131,7 @@ def make_job(
         given = {"tasks": tasks, "bounds": bounds, "dim": dim, "behaviour": behaviour, "call": call}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
-            raise ValueError(
+            raise InvalidValueError(
                 f"a domain brings its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
             )
         fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
@@ -145,7 +144,7 @@ def make_job(
         options = dict(getattr(domain, "options", {}))
     elif tasks is None or bounds is None:
         missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
-        raise TypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
+        raise InvalidTypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
     call = "each" if call is None else call
     check_fitness(fitness, call)
     ahead = as_ahead(ahead, evaluation_options.mode)
@@ -154,7 +153,9 @@ def make_job(
     problem = Problem(tasks, bounds, dim, behaviour)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
-        raise ValueError("call='jax' needs tasks with descriptors, which is what the fitness receives; these have none")
+        raise InvalidValueError(
+            "call='jax' needs tasks with descriptors, which is what the fitness receives; these have none"
+        )
     aim = target if target is None or isinstance(target, Target) else Target(target)
     if warm_start is not None:
         initial = warm_initial(warm_start, problem)
@@ -182,7 +183,7 @@ def check_compiled(evaluation_options: EvaluationOptions, ahead: int = 1) -> Non
     """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
     usual = EvaluationOptions()
     if evaluation_options.samples > 1:
-        raise ValueError(
+        raise InvalidValueError(
             f"samples={evaluation_options.samples} is for Python functions with noise; a JAX function gives the same "
             "number for the same arguments. Average over keys inside of the function, or let it draw its own noise "
             "with call='batch'"
@@ -192,7 +193,7 @@ def check_compiled(evaluation_options: EvaluationOptions, ahead: int = 1) -> Non
     unusual = [name for name in names if getattr(evaluation_options, name) != getattr(usual, name)]
     unusual += ["ahead"] * (ahead > 1)
     if unusual:
-        raise ValueError(
+        raise InvalidValueError(
             f"{unusual[0]} is for Python functions; with call='jax' the whole run is one compiled program, which "
             "uses all cores (or the accelerator) by itself"
         )
@@ -203,29 +204,31 @@ def as_initial(initial: Any, problem: Problem) -> Initial | None:
     if initial is None:
         return None
     if isinstance(problem.tasks, Box):
-        raise ValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
+        raise InvalidValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
     # Two rows of numbers in a tuple are solutions; anything else in a pair is solutions and the numbers of tasks.
     pair = isinstance(initial, tuple) and len(initial) == 2 and not np.isscalar(initial[0]) and _depth(initial[0]) == 2
     values, numbers = initial if pair else (initial, None)
     solutions = finite_array("initial", values, shape=f"(m, {problem.dim})", ndim=2)
     if solutions.shape[1] != problem.dim or len(solutions) == 0:
-        raise ValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
+        raise InvalidValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
     inside = np.clip(solutions, problem.lower, problem.upper)
     # What 32 bits make of a number at the bounds is not outside of them.
     outside = np.flatnonzero((np.abs(solutions - inside) > 1e-6 * (problem.upper - problem.lower)).any(axis=1))
     if len(outside):
-        raise ValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
+        raise InvalidValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
     solutions = inside
     if numbers is None:
         return Initial(solutions=solutions, niches=None)
     niches = np.asarray(numbers)
     tasks = problem.finite_tasks("initial=")
     if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
-        raise ValueError(
+        raise InvalidValueError(
             f"initial must name one task number for each of its {len(solutions)} solutions, not {numbers!r}"
         )
     if niches.min() < 0 or niches.max() >= len(tasks):
-        raise ValueError(f"initial must name tasks from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}")
+        raise InvalidValueError(
+            f"initial must name tasks from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}"
+        )
     return Initial(solutions=solutions, niches=niches)
 
 
@@ -238,7 +241,7 @@ def as_ahead(ahead: Any, mode: str = "sync") -> int:
     """A number of batches to ask from one state, or an error."""
     number = whole_number("ahead", ahead, least=1, most=2**16)
     if number > 1 and mode == "async":
-        raise ValueError(
+        raise InvalidValueError(
             f"ahead={number} asks for whole batches, and mode='async' asks for candidates whenever a worker is free; "
             "leave one of them out"
         )

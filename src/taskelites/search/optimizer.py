@@ -17,7 +17,7 @@ from jax import Array
 
 from taskelites.algorithms import Candidates, Core, Evaluation, as_algorithm
 from taskelites.core import random
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueError, whole_number
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
@@ -196,7 +196,7 @@ class Optimizer:
         start = self._row + sum(map(len, self._asked))
         rows = len(self._candidates)
         if start == rows:
-            raise RuntimeError(self._full())
+            raise InvalidCallError(self._full())
         batch = rows if self._adopting else rows // self._ahead
         asked = self._part(start, batch - start % batch, at_most)
         self._asked.append(asked)
@@ -244,7 +244,7 @@ class Optimizer:
         """
         if not self._asked or candidates is not self._asked[0]:
             one = self._ahead == 1 and len(self._asked) < 2
-            raise ValueError(
+            raise InvalidValueError(
                 f"candidates must be those of the {'last ask()' if one else 'first ask() that was not told yet'}, "
                 "each told once"
             )
@@ -317,7 +317,9 @@ class Optimizer:
                 _, like = jax.eval_shape(lambda state: _ask_round(self._core, state, self._ahead), self._state)
                 self._open(from_arrays("candidates", like, kept.arrays))
         if kept.arrays["fitness"].shape != self._fitness.shape:
-            raise ValueError("the checkpoint does not fit this problem: its round has another number of candidates")
+            raise InvalidValueError(
+                "the checkpoint does not fit this problem: its round has another number of candidates"
+            )
         self._fitness = kept.arrays["fitness"]
         self._behaviour = kept.arrays.get("behaviour")
         self._row, self._evaluations = about["row"], about["evaluations"]
@@ -350,7 +352,7 @@ def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         if array.dtype.kind not in "fiub":
             raise TypeError
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numbers of shape {shape}, not {values!r}") from None
+        raise InvalidTypeError(f"{name} must be numbers of shape {shape}, not {values!r}") from None
     if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, one for each candidate, not {array.shape}")
+        raise InvalidValueError(f"{name} must have shape {shape}, one for each candidate, not {array.shape}")
     return array.astype(np.float64)

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted, StorageError
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result, load
 from taskelites.runs import (
@@ -124,7 +124,7 @@ def open_run(
     interval = CheckpointInterval.parse(DEFAULT if every is None else every)
     if out is None:
         if resume:
-            raise ValueError("resume=True goes on with the run in out=, which is missing")
+            raise InvalidValueError("resume=True goes on with the run in out=, which is missing")
         return ReplicateStore(several=several, every=interval)
     folder = RunFolder(out, resume=resume)
     lock = RunLock(folder.path)

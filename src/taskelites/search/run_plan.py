@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import Tasks
 from taskelites.runs.identity import code_of, same_code, text_of
 from taskelites.search.history import about_problem, about_settings
@@ -55,7 +56,7 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
     """
     budget = before.get("evaluations", 0)
     if now["evaluations"] < budget:
-        raise ValueError(
+        raise InvalidValueError(
             f"evaluations is {now['evaluations']:,}, but the run in {folder!r} has a budget of {budget:,}, which can "
             "be raised, not lowered"
         )
@@ -65,7 +66,7 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
             hint = ""
             if name == "bits":
                 hint = f" (JAX_ENABLE_X64={int(kept == 64)} in the environment makes it so)"
-            raise ValueError(
+            raise InvalidValueError(
                 f"{folder!r} holds a run with {name} {_short(kept)}, and this one has {_short(value)}{hint}; "
                 "make them agree, or name a new folder"
             )

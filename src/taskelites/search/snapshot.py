@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taskelites.errors import InvalidValueError
+
 
 def to_arrays(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     """The arrays of a state, by the path to each.
@@ -31,14 +33,14 @@ def from_arrays(prefix: str, like: Any, arrays: Mapping[str, np.ndarray]) -> Any
     kept = {name for name in arrays if name.startswith(prefix)}
     if set(names) != kept:
         odd = sorted(set(names) ^ kept)
-        raise ValueError(f"the checkpoint does not fit this algorithm: {odd[0]!r} is only on one side")
+        raise InvalidValueError(f"the checkpoint does not fit this algorithm: {odd[0]!r} is only on one side")
     found = []
     for name, (_, leaf) in zip(names, leaves, strict=True):
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         wanted = jax.eval_shape(jax.random.key_data, leaf) if is_key else leaf
         array = arrays[name]
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
-            raise ValueError(
+            raise InvalidValueError(
                 f"the checkpoint does not fit this problem: {name!r} is {array.dtype}{list(array.shape)}, and should "
                 f"be {wanted.dtype}{list(wanted.shape)}"
             )

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Box, Tasks
 from taskelites.results.result import Result
@@ -21,18 +22,20 @@ def warm_initial(earlier: Any, problem: Problem) -> tuple[np.ndarray, np.ndarray
     """
     if not isinstance(earlier, Result):
         hint = f"; te.load({earlier!r}) reads one" if isinstance(earlier, str) else ""
-        raise TypeError(f"warm_start must be a te.Result, not {type(earlier).__name__}{hint}")
+        raise InvalidTypeError(f"warm_start must be a te.Result, not {type(earlier).__name__}{hint}")
     tasks = problem.tasks
     if isinstance(tasks, Box):
-        raise ValueError("warm_start needs a list of tasks to begin with, but tasks is a te.Box")
+        raise InvalidValueError("warm_start needs a list of tasks to begin with, but tasks is a te.Box")
     dim = earlier.solutions.shape[1]
     if dim != problem.dim:
-        raise ValueError(f"warm_start has solutions of {dim} numbers, and these have {problem.dim}; they must agree")
+        raise InvalidValueError(
+            f"warm_start has solutions of {dim} numbers, and these have {problem.dim}; they must agree"
+        )
     if not earlier.solved.any():
-        raise ValueError("warm_start must have at least one solved task, and none is solved")
+        raise InvalidValueError("warm_start must have at least one solved task, and none is solved")
     if tasks.descriptors is not None and earlier.tasks.descriptors is not None:
         if tasks.dim != earlier.tasks.dim:
-            raise ValueError(
+            raise InvalidValueError(
                 f"warm_start has tasks of {earlier.tasks.dim} descriptors, and these have {tasks.dim}; they must agree"
             )
         numbers = np.arange(len(tasks))
@@ -47,7 +50,7 @@ def _of_the_same(earlier: Result, tasks: Tasks) -> tuple[np.ndarray, np.ndarray]
     known = {text: number for number, text in enumerate(_texts(earlier.tasks)) if earlier.solved[number]}
     pairs = [(number, known[text]) for number, text in enumerate(_texts(tasks)) if text in known]
     if not pairs:
-        raise ValueError(
+        raise InvalidValueError(
             "warm_start has no solved task in common with these, and without descriptors nothing is known of others; "
             "give both te.Tasks(objects, descriptors=...)"
         )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, whole_number
 from taskelites.show.canvas import axes_or_new
 from taskelites.show.comparison_plots import COLOURS
 
@@ -37,7 +37,7 @@ def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
         [['1'], ['2'], ['3'], ['all', '3']]
     """
     if not hasattr(transfer, "differences"):
-        raise TypeError(f"transfer must be what te.transfer gives, not {type(transfer).__name__}")
+        raise InvalidTypeError(f"transfer must be what te.transfer gives, not {type(transfer).__name__}")
     each = transfer.differences(whole_number("first", first, least=1))
     number = len(transfer.elites)
     pooled = {}
@@ -89,7 +89,7 @@ def cover(cover: "Cover", ax: Any = None) -> Any:
         'elites for all tasks'
     """
     if not hasattr(cover, "assignment"):
-        raise TypeError(f"cover must be what te.cover gives, not {type(cover).__name__}")
+        raise InvalidTypeError(f"cover must be what te.cover gives, not {type(cover).__name__}")
     from matplotlib.ticker import MaxNLocator
 
     sizes = range(1, len(cover) + 1)

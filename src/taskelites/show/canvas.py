@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
+
 
 def axes_or_new(ax: Any, size: tuple[float, float] = (6.4, 4.4)) -> Any:
     """The matplotlib axes that were given, or new ones on a figure of `size` inches."""
@@ -13,7 +15,7 @@ def axes_or_new(ax: Any, size: tuple[float, float] = (6.4, 4.4)) -> Any:
     if ax is None:
         return plt.figure(figsize=size, layout="constrained").add_subplot()
     if not isinstance(ax, Axes):
-        raise TypeError(f"ax must be matplotlib axes, not {type(ax).__name__}")
+        raise InvalidTypeError(f"ax must be matplotlib axes, not {type(ax).__name__}")
     return ax
 
 
@@ -32,7 +34,7 @@ def given_pair(ax: Any) -> np.ndarray:
     panels = np.ravel(np.asarray(ax, dtype=object))
     if len(panels) != 2 or not all(isinstance(panel, Axes) for panel in panels):
         what = type(ax).__name__ if isinstance(ax, Axes) else f"{len(panels)} of {type(ax).__name__}"
-        raise ValueError(f"ax must be a pair of matplotlib axes, such as plt.subplots(1, 2)[1], not {what}")
+        raise InvalidValueError(f"ax must be a pair of matplotlib axes, such as plt.subplots(1, 2)[1], not {what}")
     return panels
 
 
@@ -41,7 +43,9 @@ def check_cbar(cbar: Any) -> None:
     from matplotlib.axes import Axes
 
     if not (cbar is None or isinstance(cbar, Axes) or (isinstance(cbar, str) and cbar == "auto")):
-        raise ValueError(f"cbar must be 'auto', None for no colour bar, or matplotlib axes to draw it on, not {cbar!r}")
+        raise InvalidValueError(
+            f"cbar must be 'auto', None for no colour bar, or matplotlib axes to draw it on, not {cbar!r}"
+        )
 
 
 def add_cbar(drawn: Any, ax: Any, cbar: Any, kwargs: dict[str, Any] | None, **defaults: Any) -> Any:

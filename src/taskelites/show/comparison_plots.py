@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.results.result import counted
 from taskelites.show.canvas import axes_or_new, given_pair
 
@@ -178,12 +179,12 @@ def _runs(comparison: "Comparison") -> str:
 def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
     if not hasattr(comparison, "labels"):
         kind = type(comparison).__name__
-        raise TypeError(f"comparison must be what te.compare gives, not {kind}; one run alone has result.plot()")
+        raise InvalidTypeError(f"comparison must be what te.compare gives, not {kind}; one run alone has result.plot()")
     if labels is None:
         return comparison.labels
     unknown = [label for label in labels if label not in comparison.labels]
     if unknown:
-        raise ValueError(f"labels must be some of {', '.join(comparison.labels)}, not {unknown[0]!r}")
+        raise InvalidValueError(f"labels must be some of {', '.join(comparison.labels)}, not {unknown[0]!r}")
     return labels
 
 
@@ -191,11 +192,11 @@ def _is_gap(comparison: "Comparison", measure: str | None) -> bool:
     """Whether the gap is drawn."""
     known = comparison.optimum is not None
     if measure == "gap" and not known:
-        raise ValueError(
+        raise InvalidValueError(
             "measure 'gap' needs the optimum of each task, which this domain does not know; use 'mean_all'"
         )
     if measure not in (None, "gap", "mean_all"):
-        raise ValueError(f"measure must be 'gap' or 'mean_all', not {measure!r}")
+        raise InvalidValueError(f"measure must be 'gap' or 'mean_all', not {measure!r}")
     return known if measure is None else measure == "gap"
 
 

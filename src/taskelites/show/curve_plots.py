@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import one_of
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of
 from taskelites.results.result import Result
 from taskelites.show.canvas import axes_or_new, given_pair
 from taskelites.show.comparison_plots import COLOURS, colour_of, draw_medians, shown, tidy_log
@@ -71,15 +71,17 @@ def curves(
     one_of("xscale", xscale, ["log", "linear"])
     if hasattr(result, "labels"):
         if coverage is not None:
-            raise ValueError("coverage is for results; a comparison draws means over all tasks, unsolved ones included")
+            raise InvalidValueError(
+                "coverage is for results; a comparison draws means over all tasks, unsolved ones included"
+            )
         chosen, found = None if labels is None else list(labels), cast("Comparison", result)
         return draw_medians(found, ax, labels=chosen, measure=measure, colours=colours, xscale=xscale)
     if measure is not None:
-        raise ValueError("measure is for a comparison; results show the mean over their solved tasks")
+        raise InvalidValueError("measure is for a comparison; results show the mean over their solved tasks")
     if isinstance(result, Result):
         _check_history("result", result)
         if labels is not None:
-            raise ValueError("labels is for several results; leave it out, or give a dict of label and result")
+            raise InvalidValueError("labels is for several results; leave it out, or give a dict of label and result")
         ax = axes_or_new(ax)
         _draw_one(ax, result, colours[0] if colours else COLOURS[0])
         runs, styles = [result], [_QUIET]
@@ -132,7 +134,7 @@ def bandit(result: Result, ax: Any = None) -> np.ndarray:
     # Only what comes before the first choice holds nothing.
     used = np.isfinite(shares[:, 0])
     if not used.any():
-        raise ValueError("result must have choices, and this run ended before its first one: give it more")
+        raise InvalidValueError("result must have choices, and this run ended before its first one: give it more")
     upper, lower = pair = _new_pair() if ax is None else given_pair(ax)
     first = int(np.flatnonzero(used)[0])
     # From where the interval of the first row begins, so that a single row is seen, too.
@@ -185,14 +187,14 @@ def _check_bandit(result: Any) -> None:
     if len(arms) < 2:
         algorithm = result.settings.get("algorithm", {}).get("name", "its algorithm")
         why = f"{algorithm} had one, {arms[0]}" if arms else f"{algorithm} has none"
-        raise ValueError(f"result must be of auto, or of mt-map-elites with several tournament sizes, but {why}")
+        raise InvalidValueError(f"result must be of auto, or of mt-map-elites with several tournament sizes, but {why}")
 
 
 def _check_history(name: str, result: Any) -> None:
     if not isinstance(result, Result):
-        raise TypeError(f"{name} must be a Result, not {type(result).__name__}")
+        raise InvalidTypeError(f"{name} must be a Result, not {type(result).__name__}")
     if "coverage" not in result.history or len(result.history["evaluations"]) == 0:
-        raise ValueError(
+        raise InvalidValueError(
             f"{name} must have a history, which te.solve keeps and te.Optimizer does not; this one has none"
         )
 
@@ -200,20 +202,20 @@ def _check_history(name: str, result: Any) -> None:
 def _several(results: Any, labels: Sequence[str] | None) -> tuple[list[str] | None, list[Result]]:
     """Results, and their labels, if they have some."""
     if not isinstance(results, Mapping | list | tuple):
-        raise TypeError(
+        raise InvalidTypeError(
             f"result must be a Result, a list or dict of them, or what te.compare gives, not {type(results).__name__}"
         )
     if len(results) == 0:
-        raise ValueError("result must hold at least one Result, but it is empty")
+        raise InvalidValueError("result must hold at least one Result, but it is empty")
     names: list[Any] | None = None if labels is None else list(labels)
     if isinstance(results, Mapping):
         unknown = [name for name in names or () if name not in results]
         if unknown:
-            raise ValueError(f"labels must be some of {', '.join(map(str, results))}, not {unknown[0]!r}")
+            raise InvalidValueError(f"labels must be some of {', '.join(map(str, results))}, not {unknown[0]!r}")
         names = list(results) if names is None else names
         results = [results[name] for name in names]
     if names is not None and len(names) != len(results):
-        raise ValueError(f"labels must be one for each of the {len(results)} results, not {len(names)}")
+        raise InvalidValueError(f"labels must be one for each of the {len(results)} results, not {len(names)}")
     for i, result in enumerate(results):
         _check_history(f"result[{i if names is None else names[i]!r}]", result)
     return None if names is None else [str(name) for name in names], list(results)
@@ -238,7 +240,7 @@ def _draw_one(ax: Any, result: Result, colour: Any) -> None:
 def _draw_several(ax: Any, names: list[str] | None, runs: list[Result], colours: Sequence[Any] | None) -> list[Any]:
     """Draw a line each; and if they have no names, which makes them replicates, their median. Returns the colours."""
     if colours is not None and len(colours) != len(runs):
-        raise ValueError(f"colours must be one for each of the {len(runs)} results, not {len(colours)}")
+        raise InvalidValueError(f"colours must be one for each of the {len(runs)} results, not {len(colours)}")
     for i, run in enumerate(runs):
         colour, line = colour_of(i if names is not None else 0) if colours is None else (colours[i], "-")
         points, values = run.history["evaluations"], run.history["mean"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.results.result import Result, counted
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.comparison_plots import COLOURS
@@ -74,7 +74,7 @@ def parallel_coordinates(
     from matplotlib.collections import LineCollection
 
     if not isinstance(result, Result):
-        raise TypeError(f"result must be a Result, not {type(result).__name__}")
+        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}")
     check_cbar(cbar)
     columns, names = _dimensions(result, order)
     lines, heights = _sorted_lines(result, values)
@@ -134,7 +134,7 @@ def distribution(
         'tasks'
     """
     if not isinstance(result, Result):
-        raise TypeError(f"result must be a Result, not {type(result).__name__}")
+        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}")
     fitness = result.fitness[result.solved].astype(float)
     ax = axes_or_new(ax)
     title = "" if len(fitness) == len(result) else f"{len(fitness):,} of {counted(len(result), 'task')} solved"
@@ -157,7 +157,7 @@ def _dimensions(result: Result, order: Any) -> tuple[np.ndarray, list[str]]:
     if order is None:
         return np.arange(dim), [str(i) for i in range(dim)]
     if isinstance(order, str) or not isinstance(order, Sequence | np.ndarray) or len(order) == 0:
-        raise TypeError(f"order must be a list of dimensions, or of pairs of dimension and name, not {order!r}")
+        raise InvalidTypeError(f"order must be a list of dimensions, or of pairs of dimension and name, not {order!r}")
     pairs = [entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, None) for entry in order]
     columns = [whole_number(f"order[{i}]", number, least=0, most=dim - 1) for i, (number, _) in enumerate(pairs)]
     return np.array(columns), [str(number) if name is None else str(name) for number, name in pairs]
@@ -167,7 +167,9 @@ def _sorted_lines(result: Result, values: Any) -> tuple[np.ndarray, np.ndarray]:
     """The solutions to draw and what colours them, the highest last."""
     heights = np.asarray(result.fitness if values is None else values, dtype=float)
     if heights.shape != (len(result),):
-        raise ValueError(f"values must hold one number for each of the {len(result)} tasks, not shape {heights.shape}")
+        raise InvalidValueError(
+            f"values must hold one number for each of the {len(result)} tasks, not shape {heights.shape}"
+        )
     known = np.flatnonzero(result.solved & np.isfinite(heights))
     rows = known[np.argsort(heights[known], kind="stable")]
     return result.solutions[rows].astype(float), heights[rows]

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from taskelites.errors import InvalidValueError, MissingFileError, MissingPackageError
 from taskelites.storage import write_whole
 
 FILMS, PICTURES = (".mp4", ".gif"), (".png",)
@@ -49,18 +50,20 @@ def check_film(path: str | PathLike[str], fps: float, *, pictures: bool = False)
     allowed = FILMS + PICTURES if pictures else FILMS
     if suffix not in allowed:
         kinds = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-        raise ValueError(f"a film must end in {kinds}, not {path.name!r}")
+        raise InvalidValueError(f"a film must end in {kinds}, not {path.name!r}")
     if not 0 < fps <= 1000:
-        raise ValueError(f"fps must be above 0 and at most 1000, not {fps!r}")
+        raise InvalidValueError(f"fps must be above 0 and at most 1000, not {fps!r}")
     if suffix == ".gif" and fps > _MOST_IN_A_GIF:
-        raise ValueError(f"a .gif has at most {_MOST_IN_A_GIF} frames a second, not {fps:g}; an .mp4 may have more")
+        raise InvalidValueError(
+            f"a .gif has at most {_MOST_IN_A_GIF} frames a second, not {fps:g}; an .mp4 may have more"
+        )
     if suffix == ".mp4" and film_suffix() != ".mp4":
-        raise ImportError(
+        raise MissingPackageError(
             "an .mp4 needs imageio-ffmpeg, which is not installed: `pip install 'taskelites[hexapod]'` brings it, "
             "and a .gif needs nothing"
         )
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
 
 
 def write_film(path: str | PathLike[str], frames: Iterable[np.ndarray], fps: float = 30) -> Path:
@@ -85,7 +88,7 @@ def write_film(path: str | PathLike[str], frames: Iterable[np.ndarray], fps: flo
     stream = iter(frames)
     first = next(stream, None)
     if first is None:
-        raise ValueError("frames must have at least one frame")
+        raise InvalidValueError("frames must have at least one frame")
     every = (_checked(frame, first.shape) for frame in itertools.chain([first], stream))
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     write_whole(path, lambda file: write(file, every, fps))
@@ -104,7 +107,7 @@ def write_picture(path: str | PathLike[str], picture: np.ndarray) -> Path:
 
     path = Path(path)
     if path.suffix.lower() not in PICTURES:
-        raise ValueError(f"a picture must end in .png, not {path.name!r}")
+        raise InvalidValueError(f"a picture must end in .png, not {path.name!r}")
     image = Image.fromarray(np.ascontiguousarray(picture))
     write_whole(path, lambda file: image.save(file, format="png"))
     return path
@@ -212,7 +215,7 @@ def tile(pictures: Sequence[np.ndarray]) -> np.ndarray:
 def _checked(frame: Any, shape: tuple[int, ...]) -> np.ndarray:
     frame = np.asarray(frame)
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or frame.shape != shape:
-        raise ValueError(
+        raise InvalidValueError(
             f"frames must be arrays (height, width, 3) of uint8, all of one size, not {frame.dtype} {frame.shape}"
         )
     return frame

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import InvalidValueError
+
 _TRIED = re.compile(r"tried_(\w+)")
 
 
@@ -61,12 +63,12 @@ def bandit_table(
     """
     arms = bandit_arms(history)
     if not arms:
-        raise ValueError(
+        raise InvalidValueError(
             "history has no columns tried_... and successes_..., which runs of auto and mt-map-elites have: this run "
             "had nothing to choose among"
         )
     if not 0 <= window <= 1:
-        raise ValueError(f"window must be a share of the run, from 0 to 1, not {window!r}")
+        raise InvalidValueError(f"window must be a share of the run, from 0 to 1, not {window!r}")
     evaluations = np.asarray(history["evaluations"])
     edges = np.concatenate([[0], evaluations]).astype(float)
     half = 0.5 * window * edges[-1]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.results.result import Result
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.projection import Plane, cells, frame, half_a_cell, place
@@ -71,7 +72,7 @@ def map(  # noqa: A001 - meant to be called as show.map
     """
     if not isinstance(result, Result):
         hint = "; show.maps draws several" if isinstance(result, list | tuple | dict) else ""
-        raise TypeError(f"result must be a Result, not {type(result).__name__}{hint}")
+        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}{hint}")
     check_cbar(cbar)
     colours = _colours("values", result, values)
     plane = place(result.tasks, colours, label, axes)
@@ -171,7 +172,9 @@ def _colours(name: str, result: Result, values: Any) -> np.ndarray:
     """A number for each task, from which its colour is taken; NaN for a grey one."""
     colours = np.asarray(result.fitness if values is None else values, dtype=float)
     if colours.shape != (len(result),):
-        raise ValueError(f"{name} must hold one number for each of the {len(result)} tasks, not shape {colours.shape}")
+        raise InvalidValueError(
+            f"{name} must hold one number for each of the {len(result)} tasks, not shape {colours.shape}"
+        )
     return np.where(np.isfinite(colours), colours, np.nan)
 
 
@@ -237,18 +240,18 @@ def _explain_grey(bar: Any, colours: list[np.ndarray]) -> None:
 def _titled(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
     if isinstance(results, Mapping):
         if titles is not None:
-            raise ValueError("titles must be left out where results is a dict: its keys are the titles")
+            raise InvalidValueError("titles must be left out where results is a dict: its keys are the titles")
         titles, results = list(results), list(results.values())
     if not isinstance(results, list | tuple):
         hint = "; show.map draws a single one" if isinstance(results, Result) else ""
-        raise TypeError(
+        raise InvalidTypeError(
             f"results must be a list of Result, or a dict of title and Result, not {type(results).__name__}{hint}"
         )
     if not results:
-        raise ValueError("results must hold at least one Result, but it is empty")
+        raise InvalidValueError("results must hold at least one Result, but it is empty")
     for i, result in enumerate(results):
         if not isinstance(result, Result):
-            raise TypeError(f"results[{i}] must be a Result, not {type(result).__name__}")
+            raise InvalidTypeError(f"results[{i}] must be a Result, not {type(result).__name__}")
     if titles is None:
         return list(results), None
     return list(results), [str(title) for title in _one_each("titles", "title", titles, len(results))]
@@ -257,9 +260,9 @@ def _titled(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
 def _one_each(name: str, entry: str, given: Any, number: int) -> list[Any]:
     expected = f"{name} must be a list with one {entry} for each of the {number} results"
     if not isinstance(given, list | tuple | np.ndarray):
-        raise TypeError(f"{expected}, not {type(given).__name__}")
+        raise InvalidTypeError(f"{expected}, not {type(given).__name__}")
     if len(given) != number:
-        raise ValueError(f"{expected}, not with {len(given)}")
+        raise InvalidValueError(f"{expected}, not with {len(given)}")
     return list(given)
 
 
@@ -284,11 +287,11 @@ def _given_panels(axs: Any, number: int, cbar: Any) -> list[Any]:
     panels = list(np.ravel(np.asarray(axs, dtype=object)))
     if len(panels) != number or not all(isinstance(panel, Axes) for panel in panels):
         kinds = ", ".join(sorted({type(panel).__name__ for panel in panels})) or "nothing"
-        raise ValueError(
+        raise InvalidValueError(
             f"axs must hold matplotlib axes, one for each of the {number} results, not {len(panels)} of {kinds}"
         )
     if isinstance(cbar, str) and len({panel.figure for panel in panels}) > 1:
-        raise ValueError("axs must be of one figure, where the colour bar is drawn; cbar=None draws none")
+        raise InvalidValueError("axs must be of one figure, where the colour bar is drawn; cbar=None draws none")
     return panels
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import Voronoi
 
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidValueError, one_of, whole_number
 from taskelites.problem.tasks import Tasks
 
 # Below this share of the variance, a component holds rounding only.
@@ -41,7 +41,7 @@ def place(tasks: Tasks, values: np.ndarray, label: str, axes: Sequence[str | int
     """
     points, names = tasks.descriptors, tasks.names
     if points is None:
-        raise ValueError(
+        raise InvalidValueError(
             "the map needs descriptors to place the tasks, and these tasks have none; "
             "give them some: te.Tasks(objects, descriptors=...)"
         )
@@ -62,9 +62,9 @@ def place(tasks: Tasks, values: np.ndarray, label: str, axes: Sequence[str | int
 def _columns(tasks: Tasks, axes: Sequence[str | int]) -> tuple[int, int]:
     """The numbers of the two descriptors that `axes` asks for."""
     if isinstance(axes, str) or not isinstance(axes, Sequence) or len(axes) != 2:
-        raise ValueError(f"axes must be two descriptors, by name or column number, not {axes!r}")
+        raise InvalidValueError(f"axes must be two descriptors, by name or column number, not {axes!r}")
     if tasks.dim < 2:
-        raise ValueError("axes chooses two descriptors, and these tasks have 1; leave it out")
+        raise InvalidValueError("axes chooses two descriptors, and these tasks have 1; leave it out")
     columns = [
         tasks.names.index(one_of(f"axes[{i}]", axis, tasks.names))
         if isinstance(axis, str)
@@ -72,7 +72,7 @@ def _columns(tasks: Tasks, axes: Sequence[str | int]) -> tuple[int, int]:
         for i, axis in enumerate(axes)
     ]
     if columns[0] == columns[1]:
-        raise ValueError(f"axes must be two different descriptors, not {tasks.names[columns[0]]!r} twice")
+        raise InvalidValueError(f"axes must be two different descriptors, not {tasks.names[columns[0]]!r} twice")
     return columns[0], columns[1]
 
 

@@ -27,7 +27,7 @@ from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM
 from taskelites.domains.hexapod.quiet import quiet
 from taskelites.domains.hexapod.rendering import HexapodFilm
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingPackageError, one_of, whole_number
 from taskelites.problem.problem import Domain
 from taskelites.problem.tasks import Tasks, as_tasks, read, uniform
 
@@ -84,7 +84,7 @@ def make(
         threads = whole_number("threads", threads, least=1)
     worlds = whole_number("worlds", worlds, least=1, most=2**20)
     if not isinstance(yaw, bool | np.bool):
-        raise TypeError(f"yaw must be True or False, not {yaw!r}")
+        raise InvalidTypeError(f"yaw must be True or False, not {yaw!r}")
     _import(needed, extra)
     if engine == "warp":
         _check_device(device)
@@ -159,7 +159,9 @@ def _own_tasks(tasks: Any) -> Tasks:
     lengths = given.descriptors if isinstance(given, Tasks) else None
     # Objects would reach the simulators in place of the lengths.
     if not isinstance(given, Tasks) or given.objects is not None or lengths is None or lengths.shape[1] != len(NAMES):
-        raise ValueError("tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m")
+        raise InvalidValueError(
+            "tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m"
+        )
     check_lengths(lengths, "tasks of the hexapod")
     return Tasks(descriptors=lengths, distance=given.distance, scale=given.scale, names=NAMES)
 
@@ -179,15 +181,17 @@ def _check_device(device: Any) -> None:
         )
         return
     if not isinstance(device, str) or re.fullmatch(r"cuda(:\d+)?", device) is None:
-        raise ValueError(f"device must be 'cuda', a GPU of several such as 'cuda:1', or 'cpu', not {device!r}")
+        raise InvalidValueError(f"device must be 'cuda', a GPU of several such as 'cuda:1', or 'cpu', not {device!r}")
     with silent():
         there = warp.get_cuda_device_count()
     if there == 0:
-        raise ValueError(
+        raise InvalidValueError(
             "engine='warp' needs an NVIDIA GPU with its driver, and Warp finds none; engine='mujoco' runs on processors"
         )
     if int(device.partition(":")[2] or 0) >= there:
-        raise ValueError(f"device is {device!r}, but the GPUs that Warp finds are 'cuda:0' to 'cuda:{there - 1}'")
+        raise InvalidValueError(
+            f"device is {device!r}, but the GPUs that Warp finds are 'cuda:0' to 'cuda:{there - 1}'"
+        )
 
 
 def _import(module: str, extra: str) -> None:
@@ -203,6 +207,6 @@ def _import(module: str, extra: str) -> None:
             hint = f"its variable MUJOCO_GL is {chosen!r}, which can't draw here: leave it unset"
         if module == "pybullet" and sys.version_info >= (3, 12):
             hint = "it has wheels for Python up to 3.11 only; engine='mujoco' needs none of it"
-        raise ImportError(
+        raise MissingPackageError(
             f"this engine of the hexapod needs {module}, which can't be imported ({error}); {hint}"
         ) from None

@@ -14,7 +14,7 @@ import numpy as np
 from taskelites.domains.hexapod.body import LEGS, NAMES, check_lengths
 from taskelites.domains.hexapod.episode import Rules
 from taskelites.domains.hexapod.gait import DIM, RATE
-from taskelites.errors import finite_array
+from taskelites.errors import InvalidValueError, MissingPackageError, finite_array
 
 if TYPE_CHECKING:
     from taskelites.domains.hexapod.mujoco_engine import MujocoEngine, Walk
@@ -90,12 +90,14 @@ def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
     """
     gait = finite_array("gait", gait, shape="(36,)", ndim=1)
     if gait.shape != (DIM,) or gait.min() < 0 or gait.max() > 1:
-        raise ValueError(
+        raise InvalidValueError(
             f"a gait must be {DIM} numbers in [0, 1], not {gait.shape} in [{gait.min():g}, {gait.max():g}]"
         )
     lengths = finite_array("lengths", lengths, shape="(12,): the task itself, not its number", ndim=1)
     if lengths.shape != (len(NAMES),):
-        raise ValueError(f"a body must be {len(NAMES)} lengths, six tibias, then six femurs, not {lengths.shape}")
+        raise InvalidValueError(
+            f"a body must be {len(NAMES)} lengths, six tibias, then six femurs, not {lengths.shape}"
+        )
     check_lengths(lengths[None], "a body")
     walk = engine.walk(gait, lengths)
     model = body_model(engine, lengths)
@@ -172,7 +174,7 @@ def shown_engine(rules: Rules | None = None, damage: tuple[tuple[int, str], ...]
     try:
         from taskelites.domains.hexapod import mujoco_engine
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackageError(
             f"a walk of the hexapod is shown with mujoco, which can't be imported ({error}); "
             "`pip install 'taskelites[hexapod]'` brings it"
         ) from None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
 
 LEGS = 6
 LEG_NAMES = ("rear left", "middle left", "front left", "front right", "middle right", "rear right")
@@ -94,14 +94,14 @@ def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
     if damage is None:
         return ()
     if not isinstance(damage, Mapping):
-        raise TypeError(
+        raise InvalidTypeError(
             f"damage must be a dict of legs (0 to 5) and what is wrong with each, such as {{2: 'dead'}}, not {damage!r}"
         )
     found = {}
     for leg, kind in damage.items():
         number = whole_number("a leg in damage", leg, least=0)
         if number >= LEGS:
-            raise ValueError(f"a leg in damage must be 0 to {LEGS - 1}, not {leg!r}")
+            raise InvalidValueError(f"a leg in damage must be 0 to {LEGS - 1}, not {leg!r}")
         found[number] = one_of(f"damage of leg {number}", kind, DAMAGES)
     return tuple(sorted(found.items()))
 
@@ -111,7 +111,7 @@ def check_lengths(lengths: np.ndarray, what: str) -> None:
     wrong = np.argwhere(~((lengths >= LOWER - 1e-7) & (lengths <= UPPER + 1e-7)))
     if len(wrong):
         row, column = wrong[0]
-        raise ValueError(
+        raise InvalidValueError(
             f"{what} must have tibias in {list(TIBIA)} and femurs in {list(FEMUR)} m, but {NAMES[column]} of "
             f"task {row} is {lengths[row, column]:g}"
         )

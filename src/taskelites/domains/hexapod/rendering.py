@@ -21,6 +21,7 @@ from taskelites.domains.hexapod.analysis import Analysis, analyse, shown_engine
 from taskelites.domains.hexapod.body import BASE, LEGS, links, mjcf
 from taskelites.domains.hexapod.episode import CORRIDOR, Rules
 from taskelites.domains.hexapod.gait import DIM, RATE
+from taskelites.errors import MissingPackageError
 
 PACKAGES = "`apt install libegl1 libgl1-mesa-dri` (EGL), or `apt install libosmesa6` (OSMesa)"
 # What draws without a window comes first: a display may be at the other end of a network.
@@ -296,7 +297,7 @@ def backend() -> str:
     remedy = f"on Debian and Ubuntu, {PACKAGES} brings what is missing" if sys.platform == "linux" else "install OpenGL"
     if chosen in known:
         remedy += "; MUJOCO_GL, which chose this one, may also be left unset"
-    raise ImportError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
+    raise MissingPackageError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
 
 
 def _display() -> bool:

@@ -27,6 +27,7 @@ from taskelites.domains.hexapod.body import LEGS, NOMINAL, links, mjcf, spawn_he
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import STEPS, table
 from taskelites.domains.hexapod.mujoco_engine import ACTUATOR, JOINT, OPTIONS, fields, powered_joints
+from taskelites.errors import DeviceMemoryError
 
 _SIGNALS = 2 * LEGS  # a coxa and a femur per leg; the tibia copies the femur
 # As in MJX: enough for all but a few steps, and a batch waits for the slowest of its rows.
@@ -120,7 +121,7 @@ class WarpEngine:
         try:
             self._allocate(size)
         except RuntimeError as error:
-            raise MemoryError(
+            raise DeviceMemoryError(
                 f"{size:,} simulations do not fit into the memory of {self._device.alias!r} ({error}): make the domain "
                 "with a smaller worlds=, and leave JAX less of the GPU (XLA_PYTHON_CLIENT_PREALLOCATE=false)"
             ) from None

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from taskelites.errors import whole_number
+from taskelites.errors import MissingPackageError, whole_number
 
 
 class RayExecutor(Executor):
@@ -36,7 +36,7 @@ class RayExecutor(Executor):
         try:
             import ray
         except ImportError:
-            raise ImportError("RayExecutor needs Ray: pip install 'taskelites[ray]'") from None
+            raise MissingPackageError("RayExecutor needs Ray: pip install 'taskelites[ray]'") from None
         self._ray: Any = ray
         self._started = not ray.is_initialized()
         self._options = {"num_cpus": 1} | options

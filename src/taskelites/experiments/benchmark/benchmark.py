@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taskelites.errors import InvalidValueError, MissingFileError
 from taskelites.experiments.comparison.comparison import Comparison, fitted, save_figure
 from taskelites.storage import file_name, write_text
 
@@ -48,7 +49,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         if not self.comparisons:
-            raise ValueError("comparisons must be a dict of labels and comparisons, at least one")
+            raise InvalidValueError("comparisons must be a dict of labels and comparisons, at least one")
 
     def __repr__(self) -> str:
         runs = sum(len(results) for found in self.comparisons.values() for results in found.results.values())
@@ -163,7 +164,7 @@ class Bench:
         plan = read_plan(folder)
         found = comparisons_in(Path(folder), plan["domains"])
         if not found:
-            raise FileNotFoundError(f"the benchmark in {str(folder)!r} has no finished run")
+            raise MissingFileError(f"the benchmark in {str(folder)!r} has no finished run")
         left_out = plan["left_out"] | {label: "no run is finished" for label in plan["domains"] if label not in found}
         return cls(comparisons=found, refused=plan["domains"], left_out=left_out, made=plan["made"])
 
@@ -194,18 +195,20 @@ def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(folder) / "bench.json"
     if not path.is_file():
-        raise FileNotFoundError(f"there is no benchmark in {str(folder)!r}")
+        raise MissingFileError(f"there is no benchmark in {str(folder)!r}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         kind, version = document["format"], int(document["version"])
         plan = {name: dict(document[name]) for name in ("domains", "left_out")} | {"made": list(document["made"])}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons beside it are whole: delete it, move "
             "them to a new folder, and run the same again into that"
         ) from None
     if kind != FORMAT or version > FORMAT_VERSION:
-        raise ValueError(f"{str(path)!r} is {kind!r}, version {version}; this taskelites reads {FORMAT!r}, version 1")
+        raise InvalidValueError(
+            f"{str(path)!r} is {kind!r}, version {version}; this taskelites reads {FORMAT!r}, version 1"
+        )
     return plan
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import domain
-from taskelites.errors import Interrupted, whole_number
+from taskelites.errors import ExistingFileError, Interrupted, InvalidTypeError, InvalidValueError, whole_number
 from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_plan, write_plan
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
@@ -98,7 +98,9 @@ def bench(
     labelled = label_algorithms(list(ALGORITHMS) if algorithms is None else algorithms)
     if not any(settings.name == "random" for settings in labelled.values()):
         if "random" in labelled:
-            raise ValueError("algorithms must not call another one 'random', which takes part; choose another label")
+            raise InvalidValueError(
+                "algorithms must not call another one 'random', which takes part; choose another label"
+            )
         labelled |= label_algorithms(["random"])
     batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
     common = {
@@ -186,19 +188,23 @@ def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
             except (ValueError, ImportError) as error:
                 left_out[name] = str(error)
         if not made:
-            raise ValueError(f"no domain of the benchmark can be made here: {left_out}")
+            raise InvalidValueError(f"no domain of the benchmark can be made here: {left_out}")
         return made, left_out
     if isinstance(domains, str) or not isinstance(domains, Sequence | Mapping) or not domains:
-        raise TypeError(f"domains must be a list of names or domains, or a dict of labels and these, not {domains!r}")
+        raise InvalidTypeError(
+            f"domains must be a list of names or domains, or a dict of labels and these, not {domains!r}"
+        )
     pairs = domains.items() if isinstance(domains, Mapping) else [(_label(given), given) for given in domains]
     made = {}
     for label, given in pairs:
         if label in made or file_name(label) in map(file_name, made):
-            raise ValueError(f"domains must have labels that differ, and {label!r} is there already")
+            raise InvalidValueError(f"domains must have labels that differ, and {label!r} is there already")
         if not isinstance(given, str) and not is_domain(given):
-            raise TypeError(f"domains must be names or domains, and {label!r} is {type(given).__name__}")
+            raise InvalidTypeError(f"domains must be names or domains, and {label!r} is {type(given).__name__}")
         if tasks is not None and not isinstance(given, str):
-            raise ValueError(f"tasks is for domains that are given by name, and {label!r} has its own; leave it out")
+            raise InvalidValueError(
+                f"tasks is for domains that are given by name, and {label!r} has its own; leave it out"
+            )
         made[str(label)] = _entry(given, tasks) if isinstance(given, str) else given
     return made, {}
 
@@ -222,7 +228,7 @@ def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: 
     asked = {name: refusal(problem, settings, batch_size=batch_size) for name, settings in algorithms.items()}
     reasons = {name: reason for name, reason in asked.items() if reason is not None}
     if len(reasons) == len(algorithms):
-        raise ValueError(f"no algorithm can be run on {label!r}: {next(iter(reasons.values()))}")
+        raise InvalidValueError(f"no algorithm can be run on {label!r}: {next(iter(reasons.values()))}")
     return reasons
 
 
@@ -231,8 +237,10 @@ def _opened(out: Any) -> dict[str, Any]:
     path = None if out is None else Path(out)
     if path is None or not (path / "bench.json").exists():
         if path is not None and path.is_file():
-            raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
+            raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
         if path is not None and path.is_dir() and any(path.iterdir()):
-            raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no benchmark: name a new folder")
+            raise ExistingFileError(
+                f"out is {str(path)!r}, which is not empty and holds no benchmark: name a new folder"
+            )
         return {"domains": {}, "left_out": {}, "made": []}
     return read_plan(path)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import one_of
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, one_of
 from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
 from taskelites.results.result import Result, counted, load
 from taskelites.storage import file_name, write_text, write_whole
@@ -56,12 +56,14 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if not isinstance(self.results, Mapping) or not self.results or not all(self.results.values()):
-            raise ValueError("results must be a dict of labels and lists of results, at least one of each algorithm")
+            raise InvalidValueError(
+                "results must be a dict of labels and lists of results, at least one of each algorithm"
+            )
         every = [result for results in self.results.values() for result in results]
         if not all(isinstance(result, Result) and "coverage" in result.history for result in every):
-            raise TypeError("results must be those of runs with a history, such as te.solve and te.compare make")
+            raise InvalidTypeError("results must be those of runs with a history, such as te.solve and te.compare make")
         if len({(len(result), result.tasks.digest) for result in every}) > 1:
-            raise ValueError("results must be of the same tasks, and these are of different ones")
+            raise InvalidValueError("results must be of the same tasks, and these are of different ones")
 
     def __repr__(self) -> str:
         runs = counted(sum(map(len, self.results.values())), "run")
@@ -335,7 +337,7 @@ class Comparison:
             if found:
                 results[label] = found
         if not results:
-            raise FileNotFoundError(f"{str(folder)!r} holds no finished run")
+            raise MissingFileError(f"{str(folder)!r} holds no finished run")
         return cls(results=results, settings=settings)
 
 
@@ -353,20 +355,22 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
     """
     path = Path(folder) / "comparison.json"
     if not path.is_file():
-        raise FileNotFoundError(f"there is no comparison in {str(folder)!r}")
+        raise MissingFileError(f"there is no comparison in {str(folder)!r}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         kind, version, settings = document["format"], int(document["version"]), dict(document["settings"])
         settings["algorithms"], settings["replicates"] = dict(settings["algorithms"]), int(settings["replicates"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"{str(path)!r} is damaged or no comparison ({error}); the runs beside it are whole: name a new folder for "
             "the comparison, and copy its folder 'runs' there"
         ) from None
     if kind != FORMAT:
-        raise ValueError(f"{str(path)!r} is no comparison, but {kind!r}")
+        raise InvalidValueError(f"{str(path)!r} is no comparison, but {kind!r}")
     if version > FORMAT_VERSION:
-        raise ValueError(f"{str(path)!r} has format version {version}, and this taskelites reads {FORMAT_VERSION}")
+        raise InvalidValueError(
+            f"{str(path)!r} has format version {version}, and this taskelites reads {FORMAT_VERSION}"
+        )
     return settings
 
 

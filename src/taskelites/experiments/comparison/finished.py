@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
 from taskelites.storage import write_arrays
@@ -81,11 +82,15 @@ def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
         about = json.loads(str(arrays["about"]))
         kind, version, digest = about["format"], int(about["version"]), about["tasks"]
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{str(path)!r} is damaged or holds no finished runs ({error})") from None
+        raise InvalidValueError(f"{str(path)!r} is damaged or holds no finished runs ({error})") from None
     if kind != FORMAT or version > FORMAT_VERSION:
-        raise ValueError(f"{str(path)!r} must hold {FORMAT} of version {FORMAT_VERSION}, not {kind} of {version}")
+        raise InvalidValueError(
+            f"{str(path)!r} must hold {FORMAT} of version {FORMAT_VERSION}, not {kind} of {version}"
+        )
     if digest != tasks.digest:
-        raise ValueError(f"{str(path)!r} holds runs on other tasks than those of this experiment; name a new folder")
+        raise InvalidValueError(
+            f"{str(path)!r} holds runs on other tasks than those of this experiment; name a new folder"
+        )
     shape = (len(tasks), about["dim"])
     results = []
     for i, settings in enumerate(about["runs"]):

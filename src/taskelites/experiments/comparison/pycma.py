@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.algorithms import CmaEs
-from taskelites.errors import FitnessError, whole_number
+from taskelites.errors import FitnessError, InvalidValueError, MissingPackageError, whole_number
 from taskelites.evaluation import Caller, alone
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result
@@ -48,7 +48,7 @@ def import_cma() -> Any:
     try:
         import cma
     except ImportError:
-        raise ImportError("the reference needs the package cma: pip install 'taskelites[cma]'") from None
+        raise MissingPackageError("the reference needs the package cma: pip install 'taskelites[cma]'") from None
     return cma
 
 
@@ -71,7 +71,7 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
     number = len(domain.tasks)
     each = whole_number("evaluations", evaluations, least=number) // number
     if each * number != evaluations:
-        raise ValueError(f"evaluations must be a multiple of the {number} tasks here, not {evaluations}")
+        raise InvalidValueError(f"evaluations must be a multiple of the {number} tasks here, not {evaluations}")
     evaluate = _batched(domain)
     bounds = np.broadcast_to(np.asarray(domain.bounds, dtype=np.float64), (domain.dim or 1, 2))
     lower, width = bounds[:, 0], bounds[:, 1] - bounds[:, 0]

@@ -15,7 +15,16 @@ import jax
 import numpy as np
 
 from taskelites.algorithms import as_algorithm
-from taskelites.errors import FitnessError, Interrupted, TaskWarning, whole_number
+from taskelites.errors import (
+    ExistingFileError,
+    FitnessError,
+    Interrupted,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingFileError,
+    TaskWarning,
+    whole_number,
+)
 from taskelites.evaluation import EvaluationOptions, JaxFitness
 from taskelites.experiments.comparison.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.problem.tasks import Box
@@ -102,11 +111,11 @@ def compare(
     labelled = label_algorithms(algorithms)
     known = read_settings(out) if out is not None and (Path(out) / "comparison.json").exists() else None
     if add and known is None:
-        raise FileNotFoundError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
+        raise MissingFileError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
     before = known if add and known is not None else {}
     budget = before.get("evaluations") if evaluations is None else evaluations
     if budget is None:
-        raise TypeError("evaluations must be given: the budget of each run")
+        raise InvalidTypeError("evaluations must be given: the budget of each run")
     size = before.get("batch_size", 64) if batch_size is None else batch_size
     batches = said_of(before, "ahead") if ahead is None else ahead
     first = as_seed(before.get("seed", 0) if seed is None else seed)
@@ -194,7 +203,7 @@ def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
 
 def _check_tasks(job: Job) -> None:
     if isinstance(job.problem.tasks, Box):
-        raise ValueError(
+        raise InvalidValueError(
             "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
             "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
         )
@@ -203,7 +212,7 @@ def _check_tasks(job: Job) -> None:
 def _check_ends(job: Job) -> None:
     for name, values in (("optimum", job.optimum), ("worst", job.worst)):
         if values is not None and not np.isfinite(values).all():
-            raise ValueError(
+            raise InvalidValueError(
                 f"{name} must be finite for a comparison, but {name}[{np.isfinite(values).argmin()}] is not"
             )
 
@@ -217,19 +226,21 @@ def label_algorithms(algorithms: Any) -> dict[str, Any]:
         ['random', 'mt-map-elites(tournament=50, reward=rate)']
     """
     if isinstance(algorithms, str) or not isinstance(algorithms, Sequence | Mapping) or not algorithms:
-        raise TypeError(
+        raise InvalidTypeError(
             f"algorithms must be a list of names or settings, or a dict of labels and these, not {algorithms!r}"
         )
     if isinstance(algorithms, Mapping):
         labelled = {str(label): as_algorithm(algorithm) for label, algorithm in algorithms.items()}
         if len(labelled) < len(algorithms):
-            raise ValueError(f"algorithms must have different labels, not {list(algorithms)}")
+            raise InvalidValueError(f"algorithms must have different labels, not {list(algorithms)}")
     else:
         labelled = {}
         for algorithm in map(as_algorithm, algorithms):
             label = _label(algorithm)
             if label in labelled:
-                raise ValueError(f"algorithms must not name {label!r} twice; a dict can give each a label of its own")
+                raise InvalidValueError(
+                    f"algorithms must not name {label!r} twice; a dict can give each a label of its own"
+                )
             labelled[label] = algorithm
     _check_folders(labelled)
     return labelled
@@ -240,7 +251,7 @@ def _check_folders(labels: Iterable[str]) -> None:
     for label in labels:
         other = folders.setdefault(file_name(label), label)
         if other != label:
-            raise ValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
+            raise InvalidValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
 
 
 def _label(settings: Any) -> str:
@@ -286,7 +297,7 @@ def _checked_code(label: str, job: Job) -> str | None:
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
         reason = str(error).split("\n", 1)[0]
-        raise ValueError(
+        raise InvalidValueError(
             f"algorithm {label!r}: {where} raised {type(error).__name__}: {reason} "
             f"({Path(place.filename).name}, line {place.lineno})"
         ) from error
@@ -301,18 +312,18 @@ def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool)
     """The settings of a comparison that goes on, or an error that says what differs."""
     for name, value in new.items():
         if name not in ("algorithms", "replicates", "versions", "code") and not equal(said_of(known, name), value):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{str(out)!r} holds a comparison with {name} {said_of(known, name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):
-        raise ValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
+        raise InvalidValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
     for label, settings in new["algorithms"].items():
         _check_algorithm(label, known["algorithms"].get(label), settings, out)
     _check_folders(known["algorithms"] | new["algorithms"])
     fresh = [label for label in new["algorithms"] if label not in known["algorithms"]]
     if fresh and not add:
-        raise ValueError(
+        raise InvalidValueError(
             f"{str(out)!r} compares {', '.join(known['algorithms'])}, not {', '.join(fresh)}; "
             "add=True (--add) puts more algorithms into it"
         )
@@ -328,9 +339,9 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         return
     settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
     if not equal(*settings):
-        raise ValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
+        raise InvalidValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
     if not same_code(before.get("code"), now.get("code")):
-        raise ValueError(
+        raise InvalidValueError(
             f"the runs of {label!r} in {str(out)!r} were made with other code than it has now; "
             f"delete {str(place)!r} to make them again, or name a new folder"
         )
@@ -340,9 +351,9 @@ def _open(out: Any, *, new: bool) -> Path:
     """The folder, which holds nothing else."""
     path = Path(out)
     if path.is_file():
-        raise FileExistsError(f"out is {str(path)!r}, which is a file; name a folder")
+        raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
     if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-        raise FileExistsError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
+        raise ExistingFileError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -420,7 +431,9 @@ def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, pro
             raise
     if len(store.finished) < len(missing):
         told = min(result.evaluations for result in store.results)
-        raise ValueError(f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_where(folder)}")
+        raise InvalidValueError(
+            f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_where(folder)}"
+        )
     every = there | store.finished
     return [every[i] for i in range(len(seeds))]
 
@@ -445,7 +458,7 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
             warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
             continue
         if not equal(result.settings.get("algorithm"), about_settings(job.settings)):
-            raise ValueError(
+            raise InvalidValueError(
                 f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
             )
         if result.evaluations == job.evaluations and result.settings.get("seed") == seed:

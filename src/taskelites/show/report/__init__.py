@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from taskelites.errors import ExistingFileError, InvalidTypeError, InvalidValueError, MissingFileError
 from taskelites.experiments import Comparison
 from taskelites.results.result import Result
 from taskelites.show.report.blob import Blob
@@ -68,13 +69,15 @@ def report(
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"path must end in .html, not {path.name!r}")
+        raise InvalidValueError(f"path must end in .html, not {path.name!r}")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.exists() and not is_report(path):
-        raise FileExistsError(f"path is {str(path)!r}, which is there already and no report; name another file")
+        raise ExistingFileError(f"path is {str(path)!r}, which is there already and no report; name another file")
     if not (isinstance(drawing_time, int | float) and drawing_time >= 0):
-        raise ValueError(f"drawing_time must be a number of seconds, at least 0, or math.inf, not {drawing_time!r}")
+        raise InvalidValueError(
+            f"drawing_time must be a number of seconds, at least 0, or math.inf, not {drawing_time!r}"
+        )
     blob = Blob()
     about = _contents(result, blob, domain, command, failures, drawing_time, tell)
     about["written"] = f"written on {datetime.now():%Y-%m-%d at %H:%M} by taskelites"
@@ -99,10 +102,10 @@ def _contents(
             tell=tell,
         )
     if isinstance(result, Sequence) and len(result) == 0:
-        raise ValueError("result must hold at least one Result, but the list is empty")
+        raise InvalidValueError("result must hold at least one Result, but the list is empty")
     if isinstance(result, Sequence) and all(isinstance(each, Result) for each in result):
         name = str(result[0].settings.get("algorithm", {}).get("name", "runs"))
         result = Comparison(results={name: list(result)}, settings=result[0].settings)
     if not isinstance(result, Comparison):
-        raise TypeError(f"result must be a Result, a list of them or a Comparison, not {type(result).__name__}")
+        raise InvalidTypeError(f"result must be a Result, a list of them or a Comparison, not {type(result).__name__}")
     return comparison_contents(result, blob, command=command)

@@ -10,6 +10,7 @@ import numpy as np
 from taskelites.algorithms import ALGORITHMS
 from taskelites.analysis.evaluate import tasks_of
 from taskelites.core import metrics
+from taskelites.errors import InvalidTypeError
 from taskelites.problem.problem import CALLS, is_domain
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result, counted
@@ -98,7 +99,9 @@ def run_contents(
 def _tasks(domain: Any, result: Result) -> Tasks:
     """The tasks of the domain, which must be those of the result."""
     if not is_domain(domain):
-        raise TypeError(f"domain must be a domain, such as te.domain or te.Domain make, not {type(domain).__name__}")
+        raise InvalidTypeError(
+            f"domain must be a domain, such as te.domain or te.Domain make, not {type(domain).__name__}"
+        )
     return tasks_of(domain, result, "domain")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from taskelites.analysis.elites import best_elites
 from taskelites.analysis.transferring import evaluate_transfer
 from taskelites.domains import domain
-from taskelites.errors import TaskWarning, whole_number
+from taskelites.errors import InvalidValueError, TaskWarning, whole_number
 from taskelites.experiments.comparison.comparison import Comparison, save_figure
 from taskelites.experiments.comparison.run import label_algorithms
 from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, CMA, FOLLOWUPS, FOUR, TOP, Measured
@@ -179,21 +179,23 @@ def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
     result = load(path)
     about = result.settings
     if about.get("problem") != "hexapod" or about.get("algorithm", {}).get("name") != BANDIT:
-        raise ValueError(
+        raise InvalidValueError(
             f"large_map must be a run of {BANDIT} on the hexapod, but {str(path)!r} is one of "
             f"{about.get('algorithm', {}).get('name')} on {about.get('problem')}"
         )
     options = about.get("options", {})
     if options.get("yaw") != bool(yaw) or options.get("damage"):
-        raise ValueError(
+        raise InvalidValueError(
             f"large_map must have the rules of the experiment, yaw {bool(yaw)} and no damage, but {str(path)!r} has "
             f"yaw {options.get('yaw')} and damage {options.get('damage')}"
         )
     physics = dict.fromkeys(_SINGLE_PRECISION, "mujoco")  # the same, up to rounding
     if physics.get(options.get("engine", ""), options.get("engine")) != physics.get(engine, engine):
-        raise ValueError(f"large_map must be simulated by {engine}, but {str(path)!r} is by {options.get('engine')}")
+        raise InvalidValueError(
+            f"large_map must be simulated by {engine}, but {str(path)!r} is by {options.get('engine')}"
+        )
     if not result.solved.any():
-        raise ValueError(f"large_map must have elites, but {str(path)!r} has none")
+        raise InvalidValueError(f"large_map must have elites, but {str(path)!r} has none")
     return result
 
 

@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 
 from taskelites.analysis.noise import reevaluate
 from taskelites.core import metrics
+from taskelites.errors import InvalidValueError
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.finished import FinishedRuns, load_runs, save_runs
 from taskelites.experiments.comparison.run import compare
@@ -107,7 +108,7 @@ class RunMaker:
         wanted = sizes | {"options": domain.options, "seed": self.seed + first, "replicates": number}
         for setting, value in wanted.items():
             if runs.settings.get(setting) != value:
-                raise ValueError(
+                raise InvalidValueError(
                     f"{str(path)!r} holds runs with {setting} {runs.settings.get(setting)!r}, and this experiment has "
                     f"{value!r}; make them agree, or name a new folder"
                 )
