@@ -1,13 +1,15 @@
-# Everything runs in a virtual environment of its own, made on first use; after that, no network is needed.
+# Everything runs in a virtual environment of its own, made on first use; after that, no network is needed. `make run`
+# installs what a user needs; the tests add the rest when they first run.
 PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
+USABLE := $(VENV)/.usable
 # A test that hangs, or takes its process along, ends the tests; otherwise they might stand still for ever.
 GUARDED := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 .PHONY: run test test-browser test-slow lint format benchmark clean
 
-run: $(READY)  ## the arm of the paper, 1,000,000 evaluations
+run: $(USABLE)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
 test: $(READY)  ## the tests, the doctests, the README's and the docs' code
@@ -43,12 +45,18 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
 
-$(READY): pyproject.toml
+# What a user needs.
+$(USABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "taskelites needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "$(PYTHON) lacks venv; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $(USABLE)
+
+# What the tests and checks need besides.
+$(READY): $(USABLE)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $(READY)
 
