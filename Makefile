@@ -41,6 +41,7 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/noise.py
 	$(VENV)/bin/python benchmarks/cover.py arm
 	$(VENV)/bin/python benchmarks/auto.py speed
+	$(VENV)/bin/python benchmarks/ahead.py
 	$(VENV)/bin/python benchmarks/continuous.py
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
