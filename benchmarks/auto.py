@@ -105,7 +105,7 @@ def speed(options):
 
 def _advanced(domain, algorithm, steps=4000):
     """What takes so many steps from where as many were taken."""
-    job = make_job(domain, None, None, None, None, algorithm, 64, 1_000_000, None, None)
+    job = make_job(domain, algorithm=algorithm, evaluations=1_000_000)
     search = JaxLoop(job, [SEED])
     search.states, _ = search._advanced(steps, 64)
     return lambda: search._advanced(steps, 64)[0]
@@ -121,7 +121,7 @@ def _tell(domain, what, seconds):
 def cartpole(options):
     """The area of a million evaluations from the first 100,000: when all tasks have 1000 steps, there is no more."""
     domain = te.domain("cartpole")
-    job = make_job(domain, None, None, None, None, "auto", 64, 1_000_000, None, None)
+    job = make_job(domain, evaluations=1_000_000)
     points = np.array(logged_points(job, 0))
     areas = []
     for seed in range(options.replicates):

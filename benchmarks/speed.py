@@ -55,7 +55,7 @@ def alternating(functions: dict[str, Callable[[], Any]], rounds: int = 5) -> dic
 
 def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any]:
     """A run without its compilation: history, snapshots and all; set up outside of the timing."""
-    job = make_job(domain, None, None, None, None, "mt-map-elites", 64, evaluations, None, None)
+    job = make_job(domain, algorithm="mt-map-elites", evaluations=evaluations)
 
     def run() -> Any:
         search = JaxLoop(job, [0])
@@ -83,7 +83,7 @@ def part_paper() -> None:
 def overhead(tasks: Any, batch_size: int, algorithm: Any, evaluations: int) -> float:
     """Microseconds an evaluation of a compiled run whose fitness costs next to nothing."""
     domain = te.Domain(name="free", fitness=free, tasks=tasks, bounds=(0, 1), dim=10, call="jax")
-    job = make_job(domain, None, None, None, None, algorithm, batch_size, evaluations, None, None)
+    job = make_job(domain, algorithm=algorithm, batch_size=batch_size, evaluations=evaluations)
     search = JaxLoop(job, [0])
     rows = search.core.rows
     steps = evaluations // rows
@@ -162,7 +162,7 @@ def part_host() -> None:
 def part_start() -> None:
     imported = min(_seconds([sys.executable, "-c", "import taskelites"]) for _ in range(3))
     print(f"start: import taskelites {imported:.1f} s")
-    job = make_job(te.domain("arm"), None, None, None, None, "mt-map-elites", 64, 64, None, None)
+    job = make_job(te.domain("arm"), algorithm="mt-map-elites", evaluations=64)
     search = JaxLoop(job, [0])
     arguments = (search.core, search.evaluate, search.states, 1, 64, None, 1.0)
     jax.clear_caches()  # the parts before this one have compiled it

@@ -32,6 +32,7 @@ def jax_if(solution, task):
     return solution[0] if solution[0] > 0 else 0.0
 
 
+RESULT = te.Optimizer(TASKS, bounds=(0, 1), dim=2).result()
 OPTIMIZER = te.Optimizer(TASKS, bounds=(0, 1), dim=2)
 
 
@@ -334,6 +335,20 @@ MISTAKES = [
         "retries must be a whole number of at least 1 and at most 1,000, not 0",
     ),
     (lambda: solve(setup=3), "setup must be a function without arguments, not 3"),
+    # names of keywords
+    (
+        lambda: te.compare(ok, TASKS, algorithms=["random"], evalutions=10),
+        "compare() got an unexpected keyword argument 'evalutions'; did you mean 'evaluations'?",
+    ),
+    (
+        lambda: te.reevaluate(RESULT, ok, wrokers=2),
+        "reevaluate() got an unexpected keyword argument 'wrokers'; did you mean 'workers'?",
+    ),
+    (
+        lambda: te.cover(RESULT, ok, candidate=9),
+        "cover() got an unexpected keyword argument 'candidate'; did you mean 'candidates'?",
+    ),
+    (lambda: te.transfer(RESULT, ok, mode="async"), "transfer() got an unexpected keyword argument 'mode'"),
     (
         lambda: solve(mode="asynchronous"),
         "mode must be one of 'async', 'sync', not 'asynchronous'; did you mean 'async'?",

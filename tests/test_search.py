@@ -120,7 +120,7 @@ def test_replicates_are_the_runs_of_the_following_seeds(call):
 
 def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
     """As on an accelerator, where one program holds all of them."""
-    job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 2000, None, None)
+    job = make_job(exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=2000)
     together = JaxLoop(job, [4, 5, 6])
     recorders = [Recorder(job, i, None) for i in range(3)]
     together.run(recorders, Interruption(), lambda *_: None, Checkpointer())
@@ -257,7 +257,9 @@ def test_a_target_out_of_reach_spends_the_budget():
 def test_replicates_reach_their_target_each_in_its_own_time():
     results = run("jax", target=-0.3, evaluations=100_000, replicates=3)
     assert len({result.evaluations for result in results}) > 1
-    job = make_job(exact, TASKS, (0, 1), 2, "jax", "mt-map-elites", 64, 100_000, None, -0.3)
+    job = make_job(
+        exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=100_000, target=-0.3
+    )
     together = JaxLoop(job, [4, 5, 6])
     recorders = [Recorder(job, i, None) for i in range(3)]
     together.run(recorders, Interruption(), lambda *_: None, Checkpointer())

@@ -243,6 +243,6 @@ def test_mistakes_are_named(result):
 
 
 def test_what_is_begun_with_is_part_of_the_plan(result):
-    job = make_job(fitness, NEW, (0, 1), 2, "batch", "mt-map-elites", 64, 100, None, None, None, result)
+    job = make_job(fitness, NEW, bounds=(0, 1), dim=2, call="batch", evaluations=100, warm_start=result)
     assert np.array_equal(job.initial.solutions, result.predict(NEW))
     assert job.initial.niches.tolist() == list(range(60))

@@ -114,9 +114,20 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     names = sorted(allowed)
     if isinstance(value, str) and value in names:
         return value
+    raise InvalidValueError(
+        f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}{did_you_mean(value, names)}"
+    )
+
+
+def did_you_mean(value: Any, names: Iterable[str]) -> str:
+    """Return the end of a message that suggests the name most like `value`; empty if none is like it.
+
+    Example:
+        >>> did_you_mean("wrokers", ["workers", "timeout"])
+        "; did you mean 'workers'?"
+    """
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}{hint}")
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:

@@ -1,9 +1,8 @@
 """A few solutions for all tasks: which elites together serve them best, and what is lost against one elite a task."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from taskelites.analysis.elites import chosen_elites, ranking, spread_elites
 from taskelites.analysis.evaluate import make_trial
 from taskelites.analysis.transferring import Transfer, try_on_all
 from taskelites.errors import whole_number
-from taskelites.evaluation import EvaluationOptions
+from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
+from taskelites.problem.problem import Call
 from taskelites.results.result import Result
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ class Cover:
         return sorted({*doubling, len(self)})
 
 
+@evaluation_signature
 def cover(
     result: Result,
     fitness: Any,
@@ -174,15 +175,10 @@ def cover(
     *,
     candidates: Any = None,
     path: str | PathLike[str] | None = None,
-    call: str | None = None,
+    call: Call | None = None,
     samples: int = 1,
-    workers: int | str | None = None,
-    executor: Any = None,
-    on_error: str = "skip",
-    retries: int | None = None,
-    timeout: float | None = None,
-    setup: Callable[[], Any] | None = None,
     progress: bool | None = None,
+    **evaluation: Unpack[EvaluationKeywords],
 ) -> Cover:
     """The k elites that together serve all solved tasks best, and what is lost against one elite a task.
 
@@ -201,15 +197,10 @@ def cover(
         call: how a function is called; as in the run of the result by default.
         samples: calls for each evaluation, which is their mean, as for `te.solve`. With noise, one sample prefers
             candidates that were lucky.
-        workers: as for `te.solve`.
-        executor: as for `te.solve`.
-        on_error: as for `te.solve`. An elite that fails on a task does not serve it; a task that no chosen elite serves
-            counts as the result's `worst` (as the lowest value seen on it, if that is below), or else as the lowest
-            value seen on any task.
-        retries: as for `te.solve`.
-        timeout: as for `te.solve`.
-        setup: as for `te.solve`.
         progress: whether to show it; by default, in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. An elite
+            that fails on a task does not serve it; a task that no chosen elite serves counts as the result's `worst`
+            (as the lowest value seen on it, if that is below), or else as the lowest value seen on any task.
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
@@ -227,15 +218,7 @@ def cover(
         >>> found.table()["k"].tolist(), bool(0.4 < found.solutions[0, 0] < 0.6)
         ([1, 2, 4], True)
     """
-    evaluation_options = EvaluationOptions(
-        workers=workers,
-        executor=executor,
-        on_error=on_error,
-        retries=retries,
-        timeout=timeout,
-        setup=setup,
-        samples=samples,
-    )
+    evaluation_options = EvaluationOptions.from_keywords(cover, evaluation, samples=samples)
     trial = make_trial(result, fitness, call, evaluation_options)
     most = whole_number("k", k, least=1)
     chosen = _candidates(result, candidates)

@@ -1,33 +1,29 @@
 """What elites are worth when they are measured again: the best of many noisy values is too good to be true."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from taskelites.analysis.evaluate import Rows, make_trial
 from taskelites.errors import InvalidValueError, whole_number
-from taskelites.evaluation import EvaluationOptions
+from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
+from taskelites.problem.problem import Call
 from taskelites.results.result import Result
 
 DEFAULT_SAMPLES = 10
 
 
+@evaluation_signature
 def reevaluate(
     result: Result,
     fitness: Any,
     samples: int | None = None,
     *,
-    call: str | None = None,
-    workers: int | str | None = None,
-    executor: Any = None,
-    on_error: str = "skip",
-    retries: int | None = None,
-    timeout: float | None = None,
-    setup: Callable[[], Any] | None = None,
+    call: Call | None = None,
     progress: bool | None = None,
+    **evaluation: Unpack[EvaluationKeywords],
 ) -> Result:
     """Measure each elite again, for a fitness with noise.
 
@@ -40,13 +36,9 @@ def reevaluate(
         samples: how often each elite is evaluated; 10 by default. A JAX function gives the same number each time, so
             with `call="jax"` it is 1. It makes samples x solved tasks evaluations.
         call: how a function is called; as in the run of the result by default.
-        workers: as for `te.solve`.
-        executor: as for `te.solve`.
-        on_error: as for `te.solve`: a failed sample is left out of the mean, tried again, or ends it.
-        retries: as for `te.solve`.
-        timeout: as for `te.solve`.
-        setup: as for `te.solve`.
         progress: whether to show it; by default, in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. A failed
+            sample is left out of the mean, tried again, or ends the measurement, depending on `on_error`.
 
     Returns:
         The same result, with `corrected` (the mean of the samples of each task's elite), `deviation` (their standard
@@ -69,9 +61,7 @@ def reevaluate(
         >>> bool(result.fitness.mean() > 0 > result.corrected.mean())  # 0 is the best there is
         True
     """
-    evaluation_options = EvaluationOptions(
-        workers=workers, executor=executor, on_error=on_error, retries=retries, timeout=timeout, setup=setup
-    )
+    evaluation_options = EvaluationOptions.from_keywords(reevaluate, evaluation)
     trial = make_trial(result, fitness, call, evaluation_options)
     if trial.call == "jax" and samples not in (None, 1):
         raise InvalidValueError(

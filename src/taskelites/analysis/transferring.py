@@ -8,14 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from taskelites.analysis.elites import chosen_elites, ranking
 from taskelites.analysis.evaluate import Rows, Trial, make_trial
 from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError
-from taskelites.evaluation import EvaluationOptions
+from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
+from taskelites.problem.problem import Call
 from taskelites.results.result import Result
 from taskelites.runs.identity import code_of, text_of
 from taskelites.storage import write_arrays
@@ -139,21 +140,17 @@ class Transfer:
         return show_transfer(self, ax=ax, **kwargs)
 
 
+@evaluation_signature
 def transfer(
     result: Result,
     fitness: Any,
     elites: Any = "top 5 %",
     *,
     path: str | PathLike[str] | None = None,
-    call: str | None = None,
+    call: Call | None = None,
     samples: int = 1,
-    workers: int | str | None = None,
-    executor: Any = None,
-    on_error: str = "skip",
-    retries: int | None = None,
-    timeout: float | None = None,
-    setup: Callable[[], Any] | None = None,
     progress: bool | None = None,
+    **evaluation: Unpack[EvaluationKeywords],
 ) -> Transfer:
     """Evaluate elites of some tasks on all solved tasks: how much worse is a copy than each task's own elite?
 
@@ -167,13 +164,9 @@ def transfer(
         path: an `.npz` file that keeps what was evaluated, once a minute and at the end; the same again goes on.
         call: how a function is called; as in the run of the result by default.
         samples: calls for each evaluation, which is their mean, as for `te.solve`.
-        workers: as for `te.solve`.
-        executor: as for `te.solve`.
-        on_error: as for `te.solve`: a failed evaluation is NaN, tried again, or ends it.
-        retries: as for `te.solve`.
-        timeout: as for `te.solve`.
-        setup: as for `te.solve`.
         progress: whether to show it; by default, in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. A failed
+            evaluation is NaN, tried again, or ends the analysis, depending on `on_error`.
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
@@ -191,15 +184,7 @@ def transfer(
         >>> found.fitness.shape, bool(np.nanmedian(found.differences()) < -0.1)
         ((5, 200), True)
     """
-    evaluation_options = EvaluationOptions(
-        workers=workers,
-        executor=executor,
-        on_error=on_error,
-        retries=retries,
-        timeout=timeout,
-        setup=setup,
-        samples=samples,
-    )
+    evaluation_options = EvaluationOptions.from_keywords(transfer, evaluation, samples=samples)
     trial = make_trial(result, fitness, call, evaluation_options)
     chosen = chosen_elites(result, elites, "elites")
     return try_on_all(trial, chosen, "transfer", path=path, progress=progress)

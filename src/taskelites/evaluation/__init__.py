@@ -4,16 +4,18 @@ from taskelites.evaluation.caller import KINDS, Caller
 from taskelites.evaluation.dispatcher import Dispatcher, Failure, Outcomes
 from taskelites.evaluation.engines.ray import RayExecutor
 from taskelites.evaluation.jax_fitness import JaxFitness, alone
-from taskelites.evaluation.options import EvaluationOptions
+from taskelites.evaluation.options import EvaluationKeywords, EvaluationOptions, evaluation_signature
 
 __all__ = [
     "KINDS",
     "Caller",
     "Dispatcher",
+    "EvaluationKeywords",
     "EvaluationOptions",
     "Failure",
     "JaxFitness",
     "Outcomes",
     "RayExecutor",
     "alone",
+    "evaluation_signature",
 ]

@@ -1,12 +1,13 @@
 """How a Python fitness is to be evaluated: where, in how many processes, and what a failure does."""
 
+import inspect
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, TypedDict, TypeVar, get_args
 
-from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, did_you_mean, one_of, whole_number
 from taskelites.evaluation.caller import Caller
 from taskelites.evaluation.dispatcher import Dispatcher
 from taskelites.evaluation.engines.automatic import AutomaticEngine
@@ -14,13 +15,48 @@ from taskelites.evaluation.engines.executor import ExecutorEngine, forks, slots_
 from taskelites.evaluation.engines.inline import Engine, InlineEngine
 from taskelites.evaluation.engines.workers import Workers, cores
 
-ON_ERROR = ("skip", "retry", "raise")
-MODES = ("sync", "async")
+WorkerCount = int | Literal["auto"]
+OnError = Literal["skip", "retry", "raise"]
+Mode = Literal["sync", "async"]
+ON_ERROR = get_args(OnError)
+MODES = get_args(Mode)
 DEFAULT_RETRIES = 2
 # Rows of a chunk of `call="batch"`: without workers, as many as fit into memory many times over.
 _WHOLE_ROWS = 4096
 # With them, 8 to 64 chunks a batch, of 16 rows if possible: enough for many workers, and not too many messages.
 _FEWEST_CHUNKS, _MOST_CHUNKS, _CHUNK_ROWS = 8, 64, 16
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class EvaluationKeywords(TypedDict, total=False):
+    """Keywords of every function that evaluates; `EvaluationOptions` has their defaults."""
+
+    workers: WorkerCount | None
+    executor: Executor | None
+    on_error: OnError
+    retries: int | None
+    timeout: float | None
+    setup: Callable[[], Any] | None
+
+
+def evaluation_signature(function: _Function) -> _Function:
+    """Show the evaluation keywords in the signature of a function that takes them as `**evaluation`.
+
+    Example:
+        >>> @evaluation_signature
+        ... def measure(fitness, **evaluation): ...
+        >>> list(inspect.signature(measure).parameters)
+        ['fitness', 'workers', 'executor', 'on_error', 'retries', 'timeout', 'setup']
+    """
+    signature = inspect.signature(function)
+    named = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    defaults = {field.name: field.default for field in fields(EvaluationOptions)}
+    for name, kind in EvaluationKeywords.__annotations__.items():
+        keyword = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind)
+        named.append(keyword)
+    function.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +78,27 @@ class EvaluationOptions:
         2
     """
 
-    workers: int | str | None = None
-    executor: Any = None
-    on_error: str = "skip"
+    workers: WorkerCount | None = None
+    executor: Executor | None = None
+    on_error: OnError = "skip"
     retries: int | None = None
     timeout: float | None = None
     setup: Callable[[], Any] | None = None
-    mode: str = "sync"
+    mode: Mode = "sync"
     samples: int = 1
+
+    @classmethod
+    def from_keywords(cls, function: Callable[..., Any], keywords: EvaluationKeywords, *, samples: int = 1) -> Self:
+        """Check the evaluation keywords that a function was called with.
+
+        Raises:
+            TypeError: for a keyword that the function does not have.
+        """
+        for name in keywords:
+            if name not in EvaluationKeywords.__annotations__:
+                hint = did_you_mean(name, inspect.signature(function).parameters)
+                raise InvalidTypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}{hint}")
+        return cls(**keywords, samples=samples)
 
     def __post_init__(self) -> None:
         one_of("on_error", self.on_error, ON_ERROR)

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, one_of, whole_number
 from taskelites.problem.tasks import Box, Tasks, as_tasks
 
-CALLS = ("each", "batch", "jax")
+Call = Literal["each", "batch", "jax"]
+CALLS = get_args(Call)
 
 
 @dataclass(frozen=True, eq=False)

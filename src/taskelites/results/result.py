@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from taskelites.storage import write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from taskelites.search.keywords import SearchKeywords
 
 FORMAT = "taskelites-result"
 FORMAT_VERSION = 1
@@ -390,7 +392,13 @@ class Result:
         return self.tasks.locate(given, name="new_tasks")
 
     def refine(
-        self, new_tasks: Any, fitness: Any = None, *, evaluations: int, method: str | None = None, **options: Any
+        self,
+        new_tasks: Any,
+        fitness: Any = None,
+        *,
+        evaluations: int,
+        method: str | None = None,
+        **options: "Unpack[SearchKeywords]",
     ) -> "Result":
         """Solve new tasks, beginning with what `predict` says of them.
 
@@ -421,7 +429,9 @@ class Result:
 
         return refine(self, new_tasks, fitness, evaluations=evaluations, method=method, options=options)
 
-    def extend(self, new_tasks: Any, fitness: Any, *, evaluations: int, **options: Any) -> "Result":
+    def extend(
+        self, new_tasks: Any, fitness: Any, *, evaluations: int, **options: "Unpack[SearchKeywords]"
+    ) -> "Result":
         """Go on with more tasks: a result on these tasks and, after them, the new ones.
 
         First the predictions for the new tasks are evaluated, then the elites of the old ones, which are evaluated

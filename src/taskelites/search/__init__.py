@@ -6,14 +6,19 @@ tell (`compiled.py`); `replicates.py` runs several of either.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import nullcontext
-from typing import Any, overload
+from os import PathLike
+from typing import Any, Unpack, overload
 
 from taskelites.errors import InvalidTypeError, whole_number
 from taskelites.evaluation import EvaluationOptions
+from taskelites.evaluation.options import Mode, OnError, WorkerCount
+from taskelites.problem.problem import Call
 from taskelites.results.result import Result
 from taskelites.runs import Progress
 from taskelites.search.job import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
+from taskelites.search.keywords import Callback, SolveKeywords
 from taskelites.search.optimizer import Optimizer
 from taskelites.search.replicates import open_run, run_all, warn_of_failures
 
@@ -21,10 +26,14 @@ __all__ = ["MOST_EVALUATIONS", "Optimizer", "Target", "solve"]
 
 
 @overload
-def solve(fitness: Any, tasks: Any = ..., *, replicates: None = ..., **rest: Any) -> Result: ...
+def solve(
+    fitness: Any, tasks: Any = ..., *, evaluations: int, replicates: None = ..., **keywords: Unpack[SolveKeywords]
+) -> Result: ...
 @overload
-def solve(fitness: Any, tasks: Any = ..., *, replicates: int, **rest: Any) -> list[Result]: ...
-def solve(  # type: ignore[misc]  # the overloads name only what decides the type of the answer
+def solve(
+    fitness: Any, tasks: Any = ..., *, evaluations: int, replicates: int, **keywords: Unpack[SolveKeywords]
+) -> list[Result]: ...
+def solve(
     fitness: Any,
     tasks: Any = None,
     *,
@@ -32,7 +41,7 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     dim: int | None = None,
     behaviour: Any = None,
     evaluations: int,
-    call: str | None = None,
+    call: Call | None = None,
     algorithm: Any = "auto",
     batch_size: int = 64,
     ahead: int = 1,
@@ -41,19 +50,19 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     warm_start: Any = None,
     target: Any = None,
     replicates: int | None = None,
-    out: Any = None,
-    workers: int | str | None = None,
-    executor: Any = None,
-    on_error: str = "skip",
+    out: str | PathLike[str] | None = None,
+    workers: WorkerCount | None = None,
+    executor: Executor | None = None,
+    on_error: OnError = "skip",
     retries: int | None = None,
     timeout: float | None = None,
     samples: int = 1,
     setup: Callable[[], Any] | None = None,
-    mode: str = "sync",
-    checkpoint_every: Any = None,
+    mode: Mode = "sync",
+    checkpoint_every: int | str | None = None,
     resume: bool = False,
     progress: bool | None = None,
-    callback: Any = None,
+    callback: Callback | Sequence[Callback] | None = None,
     origin: Any = None,
 ) -> Result | list[Result]:
     """Find the best solution of every task.
@@ -144,18 +153,18 @@ def solve(  # type: ignore[misc]  # the overloads name only what decides the typ
     job = make_job(
         fitness,
         tasks,
-        bounds,
-        dim,
-        call,
-        algorithm,
-        batch_size,
-        evaluations,
-        initial,
-        target,
-        evaluation_options,
-        warm_start,
-        behaviour,
-        ahead,
+        evaluations=evaluations,
+        bounds=bounds,
+        dim=dim,
+        behaviour=behaviour,
+        call=call,
+        algorithm=algorithm,
+        batch_size=batch_size,
+        ahead=ahead,
+        initial=initial,
+        warm_start=warm_start,
+        target=target,
+        evaluation_options=evaluation_options,
     )
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)

@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ _ERRORS = 40
 
 
 def refine(
-    result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, method: str | None, options: dict[str, Any]
+    result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, method: str | None, options: Mapping[str, Any]
 ) -> Result:
     """See `Result.refine`."""
     from taskelites.search import solve
@@ -74,7 +75,7 @@ def _proposals(result: Result, problem: Problem, method: str | None) -> tuple[np
     return np.concatenate([rows[each] for rows, each in zip(solutions, fresh, strict=True)]), np.concatenate(numbers)
 
 
-def extend(result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, options: dict[str, Any]) -> Result:
+def extend(result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, options: Mapping[str, Any]) -> Result:
     """See `Result.extend`."""
     from taskelites.search import solve
 
@@ -99,13 +100,13 @@ def _no_worse(found: Result, earlier: Result) -> Result:
     return replace(found, solutions=solutions, fitness=fitness, last_improved=last)
 
 
-def _refuse(options: dict[str, Any], name: str) -> None:
+def _refuse(options: Mapping[str, Any], name: str) -> None:
     for taken in ("tasks", "initial", "warm_start", "replicates"):
         if taken in options:
             raise InvalidTypeError(f"{name} takes no {taken}; te.solve(..., warm_start=result) is free in all else")
 
 
-def _how(result: Result, fitness: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _how(result: Result, fitness: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The fitness, and how it is called on what: as the user says, or its domain, or as it was for the result."""
     if fitness is None:
         raise InvalidTypeError("fitness must be given: a result does not hold the function that it was made with")

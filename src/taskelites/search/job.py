@@ -102,21 +102,22 @@ class Job:
 
 def make_job(
     fitness: Any,
-    tasks: Any,
-    bounds: Any,
-    dim: Any,
-    call: Any,
-    algorithm: Any,
-    batch_size: Any,
+    tasks: Any = None,
+    *,
     evaluations: Any,
-    initial: Any,
-    target: Any,
-    evaluation_options: EvaluationOptions | None = None,
-    warm_start: Any = None,
+    bounds: Any = None,
+    dim: Any = None,
     behaviour: Any = None,
+    call: Any = None,
+    algorithm: Any = "auto",
+    batch_size: Any = 64,
     ahead: Any = 1,
+    initial: Any = None,
+    warm_start: Any = None,
+    target: Any = None,
+    evaluation_options: EvaluationOptions | None = None,
 ) -> Job:
-    """Check what `solve` was given, a domain or its parts."""
+    """Check the arguments of `solve`: a domain, or a fitness with its tasks and bounds."""
     if initial is not None and warm_start is not None:
         raise InvalidValueError("initial and warm_start both say what is evaluated first; give one of them")
     evaluation_options = evaluation_options or EvaluationOptions()

@@ -14,6 +14,7 @@ from typing import Any
 from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import domain
 from taskelites.errors import ExistingFileError, Interrupted, InvalidTypeError, InvalidValueError, whole_number
+from taskelites.evaluation.options import WorkerCount
 from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_plan, write_plan
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
@@ -59,7 +60,7 @@ def bench(
     batch_size: int = 64,
     seed: int = 0,
     tasks: Any = None,
-    workers: int | str | None = None,
+    workers: WorkerCount | None = None,
     out: str | os.PathLike[str] | None = None,
     command: str | None = None,
     progress: bool | None = None,

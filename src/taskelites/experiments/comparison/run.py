@@ -2,14 +2,15 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import numpy as np
@@ -25,8 +26,9 @@ from taskelites.errors import (
     TaskWarning,
     whole_number,
 )
-from taskelites.evaluation import EvaluationOptions, JaxFitness
+from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, JaxFitness, evaluation_signature
 from taskelites.experiments.comparison.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
+from taskelites.problem.problem import Call
 from taskelites.problem.tasks import Box
 from taskelites.results.result import Result, load
 from taskelites.runs import Progress, RunFolder, RunLock, read_plan
@@ -40,6 +42,7 @@ from taskelites.storage import file_name, write_text
 DEFAULT_REPLICATES = 10
 
 
+@evaluation_signature
 def compare(
     fitness: Any,
     tasks: Any = None,
@@ -47,23 +50,18 @@ def compare(
     algorithms: Sequence[Any] | Mapping[str, Any],
     bounds: Any = None,
     dim: int | None = None,
-    call: str | None = None,
+    call: Call | None = None,
     behaviour: Any = None,
     evaluations: int | None = None,
     replicates: int | None = None,
     batch_size: int | None = None,
     ahead: int | None = None,
     seed: int | None = None,
-    workers: int | str | None = None,
-    executor: Any = None,
-    on_error: str = "skip",
-    retries: int | None = None,
-    timeout: float | None = None,
     samples: int | None = None,
-    setup: Callable[[], Any] | None = None,
-    out: Any = None,
+    out: str | os.PathLike[str] | None = None,
     add: bool = False,
     progress: bool | None = None,
+    **evaluation: Unpack[EvaluationKeywords],
 ) -> Comparison:
     """Compare algorithms over replicates on one problem.
 
@@ -82,19 +80,14 @@ def compare(
         batch_size: 64 by default.
         ahead: as for `te.solve`; 1 by default.
         seed: 0 by default.
-        workers: as for `te.solve`.
-        executor: as for `te.solve`.
-        on_error: as for `te.solve`.
-        retries: as for `te.solve`.
-        timeout: as for `te.solve`.
         samples: as for `te.solve`; 1 by default.
-        setup: as for `te.solve`.
         out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
             that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
             minute), so an interrupted comparison finds what it would have found.
         add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, `ahead`, samples
             and seed are then those of the comparison, unless they are given.
         progress: whether to show it; by default, in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`.
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
@@ -108,8 +101,10 @@ def compare(
         >>> te.compare(arm, algorithms=algorithms, replicates=2, evaluations=5000)
         <Comparison: 2 algorithms, 4 runs of 5,000 evaluations>
     """
+    evaluation_options = EvaluationOptions.from_keywords(compare, evaluation)
     labelled = label_algorithms(algorithms)
-    known = read_settings(out) if out is not None and (Path(out) / "comparison.json").exists() else None
+    place = None if out is None else Path(out)
+    known = read_settings(place) if place is not None and (place / "comparison.json").exists() else None
     if add and known is None:
         raise MissingFileError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
     before = known if add and known is not None else {}
@@ -121,30 +116,21 @@ def compare(
     first = as_seed(before.get("seed", 0) if seed is None else seed)
     number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
     number = whole_number("replicates", number, least=1)
-    evaluation_options = EvaluationOptions(
-        workers=workers,
-        executor=executor,
-        on_error=on_error,
-        retries=retries,
-        timeout=timeout,
-        setup=setup,
-        samples=said_of(before, "samples") if samples is None else samples,
-    )
+    samples = said_of(before, "samples") if samples is None else samples
+    evaluation_options = dataclasses.replace(evaluation_options, samples=samples)
     jobs = {
         label: make_job(
             fitness,
             tasks,
-            bounds,
-            dim,
-            call,
-            settings,
-            size,
-            budget,
-            None,
-            None,
-            evaluation_options,
+            bounds=bounds,
+            dim=dim,
             behaviour=behaviour,
+            call=call,
+            algorithm=settings,
+            batch_size=size,
             ahead=batches,
+            evaluations=budget,
+            evaluation_options=evaluation_options,
         )
         for label, settings in labelled.items()
     }
@@ -152,12 +138,12 @@ def compare(
     _check_tasks(one)
     settings = _settings(jobs, first, number)
     _check_ends(one)
-    if known is not None:
-        settings = _joined(known, settings, Path(out), add=add)
+    if place is not None and known is not None:
+        settings = _joined(known, settings, place, add=add)
     seeds = [as_seed(first + i) for i in range(settings["replicates"])]
     for sentence in dict.fromkeys(text for job in jobs.values() for text in task_warnings(job.problem, job.settings)):
         warnings.warn(sentence, TaskWarning, stacklevel=2)
-    folder = None if out is None else _open(out, new=known is None)
+    folder = None if place is None else _open(place, new=known is None)
     with nullcontext() if folder is None else RunLock(folder):
         return _run(jobs, seeds, settings, folder, progress)
 
@@ -193,7 +179,7 @@ def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
         "algorithm 'mt-map-elites' needs a list of tasks, but tasks is a te.Box; ..."
     """
     try:
-        job = make_job(domain, None, None, None, None, settings, batch_size, 1, None, None, EvaluationOptions())
+        job = make_job(domain, algorithm=settings, batch_size=batch_size, evaluations=1)
         _checked_code(settings.name, job)
         _check_tasks(job)
     except (ValueError, TypeError) as error:
@@ -347,9 +333,8 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
 
 
-def _open(out: Any, *, new: bool) -> Path:
+def _open(path: Path, *, new: bool) -> Path:
     """The folder, which holds nothing else."""
-    path = Path(out)
     if path.is_file():
         raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
     if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
