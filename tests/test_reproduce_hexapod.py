@@ -273,6 +273,11 @@ def test_finished_files_are_enough(on_gpu, robot, unseen, tmp_path, monkeypatch)
     sizes = {"replicates": 2, "evaluations": 2500, "ahead": 16}
     with pytest.raises(ValueError, match=r"cma-es-0-1.npz' holds runs with batch_size 64, and .* has 32; .* folder"):
         maker.compare("", robot("hexapod", 200, engine="warp"), {"cma-es": "cma-es"}, **sizes)
+    maker = RunMaker(tmp_path, batch_size=64, in_step=2, seed=0, shown=False, native=None)
+    with pytest.raises(
+        ValueError, match=r"holds runs with cma-es {.*'population': None.*}, and .* {.*'population': 20"
+    ):
+        maker.compare("", robot("hexapod", 200, engine="warp"), {"cma-es": te.CmaEs(population=20)}, **sizes)
     (tmp_path / "finished/cma-es-0-1.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"cma-es-0-1.npz' is damaged or holds no finished runs"):
         hexapod.reproduce_hexapod(tmp_path, progress=False, **ON_GPU)

@@ -161,7 +161,11 @@ class WarpEngine:
             free = list(range(len(self._kept), min(self._places, len(self._kept) + len(new))))
             while len(free) < len(new):
                 free.append(self._kept.popitem(last=False)[1])
-            self._settle(lengths[list(new.values())], np.array(free))
+            try:
+                self._settle(lengths[list(new.values())], np.array(free))
+            except BaseException:
+                self._kept.clear()  # places that were given up must not be taken twice
+                raise
             self._kept.update(zip(new, free, strict=True))
         return np.array([self._kept[key] for key in keys])
 
@@ -239,7 +243,7 @@ class WarpEngine:
         free = np.setdiff1d(np.arange(size), walking, assume_unique=True)[: len(beyond)]
         if not len(beyond):
             return
-        signals = [self._amplitude, self._up, self._first, self._angle, self._speed, self._data.ctrl]
+        signals = [self._amplitude, self._up, self._first, self._angle, self._speed]
         single = [self._rows, self._walking, self._aside, self._last]
         arrays = {str(i): array for i, array in enumerate([*signals, *map(_flat, single)])} | self._own
         self._move(arrays, beyond, arrays, free)

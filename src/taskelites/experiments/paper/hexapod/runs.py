@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from taskelites.algorithms import as_algorithm
 from taskelites.analysis.noise import reevaluate
 from taskelites.core import metrics
 from taskelites.errors import InvalidValueError
@@ -18,6 +19,8 @@ from taskelites.experiments.comparison.run import compare
 from taskelites.experiments.paper.hexapod.claims import BANDIT
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result, counted
+from taskelites.search.history import about_settings
+from taskelites.search.run_plan import equal
 from taskelites.storage import file_name
 
 if TYPE_CHECKING:
@@ -105,11 +108,14 @@ class RunMaker:
             whole = _typical(results) if (kind, label) == ("", BANDIT) else None
             save_runs(path, FinishedRuns(results, made.settings), whole)
         runs = load_runs(path, domain.tasks)
-        wanted = sizes | {"options": domain.options, "seed": self.seed + first, "replicates": number}
+        plain = about_settings(as_algorithm(algorithm))
+        wanted = sizes | {"options": domain.options, "seed": self.seed + first, "replicates": number, label: plain}
+        made_with = {key: value for key, value in runs.settings["algorithms"][label].items() if key != "code"}
+        known = runs.settings | {label: made_with}
         for setting, value in wanted.items():
-            if runs.settings.get(setting) != value:
+            if not equal(known.get(setting), value):
                 raise InvalidValueError(
-                    f"{str(path)!r} holds runs with {setting} {runs.settings.get(setting)!r}, and this experiment has "
+                    f"{str(path)!r} holds runs with {setting} {known.get(setting)!r}, and this experiment has "
                     f"{value!r}; make them agree, or name a new folder"
                 )
         return FinishedRuns([_as_simulated_again(run) for run in runs.results], runs.settings)
