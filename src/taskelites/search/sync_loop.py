@@ -21,7 +21,7 @@ from taskelites.search.history import Recorder, elites, findings, logged_points,
 from taskelites.search.job import Job
 from taskelites.search.optimizer import Optimizer, batches_ahead, host_precision
 
-# Workers are said to be too many after so many seconds, if one process would have been this much faster.
+# Warn that workers are slower than one process: after this many seconds, if they are slower by this factor.
 _SLOW_SECONDS = 2.0
 _SLOWER = 1.2
 
@@ -124,7 +124,7 @@ class Run:
         return first_error(found, asked.numbers, asked.solutions)
 
     def note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
-        """Count the failures among results that are about to be told, after so many others."""
+        """Count the failures among results that are told next, after `before` others."""
         told = self.optimizer.evaluations + before
         self.failures.add_all(found, told, asked.numbers, asked.tasks, asked.solutions)
 

@@ -72,7 +72,7 @@ class WarpEngine:
             self._now = wp.zeros(1, dtype=int)
 
     def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """How far each gait walks on its body, `(n,)` m; NaN where the simulation diverged."""
+        """Return how far each gait walks on its body, `(n,)` in metres; NaN where the simulation diverged."""
         number = len(gaits)
         found = np.empty(number)
         parts = -(-number // self.worlds)
@@ -83,7 +83,7 @@ class WarpEngine:
         return found
 
     def _some(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Of at most as many as there are worlds."""
+        """Walk at most `worlds` gaits."""
         number = len(gaits)
         self._reserve(number)
         bodies = self._bodies(lengths)
@@ -102,9 +102,10 @@ class WarpEngine:
         return self._reached.numpy()[:number].astype(float) - self._start.numpy()[:number]
 
     def _rounded(self, number: int) -> int:
-        """How many simulations run for so many walks: on a GPU, a size that has a graph or is worth one.
+        """Return the number of simulations to run for `number` walks.
 
-        Sizes are 4 to 7 times a power of two: few graphs, and at most a fifth of the simulations idle.
+        On a GPU each size needs a graph. Sizes are 4 to 7 times a power of two: few graphs, and at most a fifth of the
+        simulations idle.
         """
         if not self._device.is_cuda:
             return number
@@ -112,7 +113,7 @@ class WarpEngine:
         return max(_LEAST, -(-number // step) * step)
 
     def _reserve(self, number: int) -> None:
-        """Make room for so many simulations."""
+        """Allocate simulations for `number` walks, if there are fewer."""
         if number <= self._size:
             return
         self._graphs.clear()
@@ -150,7 +151,7 @@ class WarpEngine:
         self._last = wp.zeros(size, dtype=wp.vec3)
 
     def _bodies(self, lengths: np.ndarray) -> np.ndarray:
-        """The places of bodies in the store, where they are put if they are new."""
+        """Return the places of bodies in the store; settle and store those that are new."""
         keys = [row.tobytes() for row in np.ascontiguousarray(lengths)]
         for key in keys:
             if key in self._kept:
@@ -170,7 +171,7 @@ class WarpEngine:
         return np.array([self._kept[key] for key in keys])
 
     def _settle(self, lengths: np.ndarray, places: np.ndarray) -> None:
-        """Set bodies up, drop them from just above the ground, motors at zero, and keep what comes of it."""
+        """Set bodies up, drop them from just above the ground with all motors at zero, and store their state."""
         number = len(lengths)
         size = self._rounded(number)
         padded = lengths[np.minimum(np.arange(size), number - 1)]
@@ -187,18 +188,18 @@ class WarpEngine:
         self._move(self._own, np.arange(number), self._store, places)
 
     def _fill(self, name: str, values: np.ndarray) -> None:
-        """Set the first rows of what simulations have of their own."""
+        """Set the first rows of a field of the simulations."""
         source = self._array(values, wp.float32)
         wp.copy(self._own[name], source, count=source.size)
 
     def _place(self, bodies: np.ndarray, rows: np.ndarray, size: int) -> None:
-        """Put settled bodies into the first simulations, for these rows; the rest of them gets copies, for no row."""
+        """Load settled bodies into the first simulations, one per row; spare simulations get copies and no row."""
         spare = size - len(bodies)
         self._move(self._store, np.pad(bodies, (0, spare), mode="edge"), self._own, np.arange(size))
         wp.copy(self._rows, self._array(np.pad(rows, (0, spare), constant_values=-1), wp.int32), count=size)
 
     def _begin_walks(self, gaits: np.ndarray | None, size: int) -> None:
-        """Start to walk; without gaits, stand still, and be judged by nobody."""
+        """Start the walks of the first simulations; without gaits, stand still and apply no rules."""
         if gaits is None:
             self._rows.fill_(-1)
             gaits = np.zeros((1, _SIGNALS, 3))
@@ -209,7 +210,7 @@ class WarpEngine:
         wp.launch(warp_kernels.begin, dim=size, inputs=[self._rows, self._data.qpos], outputs=seen)
 
     def _run(self, size: int, steps: int) -> None:
-        """So many steps of the first simulations."""
+        """Run steps of the first simulations."""
         if not self._device.is_cuda:
             for _ in range(steps):
                 self._step(size)
@@ -222,7 +223,7 @@ class WarpEngine:
             wp.capture_launch(self._graphs[size])
 
     def _step(self, size: int) -> None:
-        """One step of the first simulations."""
+        """Launch one step of the first simulations."""
         data = self._part(size)
         signals = [self._amplitude, self._up, self._first, self._motors, self._now]
         driven = [self._angle, self._speed, data.ctrl]
@@ -234,11 +235,11 @@ class WarpEngine:
         )
 
     def _part(self, size: int) -> Any:
-        """The first simulations: the same arrays, of which Warp looks at fewer rows."""
+        """Return a view of the first simulations: the same arrays, of which Warp uses fewer rows."""
         return dataclasses.replace(self._data, nworld=size)
 
     def _squeeze(self, walking: np.ndarray, size: int) -> None:
-        """Move walks that go on into the first simulations, in the place of walks that have ended."""
+        """Move the walks that go on into the first simulations, where walks have ended."""
         beyond = walking[walking >= size]
         free = np.setdiff1d(np.arange(size), walking, assume_unique=True)[: len(beyond)]
         if not len(beyond):
