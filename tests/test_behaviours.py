@@ -10,7 +10,7 @@ import pytest
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
 from taskelites.evaluation import Caller, JaxFitness
-from taskelites.search.optimizer import host_precision
+from taskelites.search.stepper import host_precision
 
 TASKS = np.linspace(0, 1, 20)[:, None]
 STATED = {"bounds": (0, 1), "dim": 2, "behaviour": [(0, 1)]}

@@ -14,8 +14,9 @@ from conftest import sphere
 import taskelites as te
 from taskelites.algorithms import Evaluation
 from taskelites.cli import main
+from taskelites.core import random
 from taskelites.core.pytree import record
-from taskelites.search.optimizer import host_precision
+from taskelites.search.stepper import Stepper, host_precision
 
 TASKS = np.linspace(0, 1, 60)[:, None]
 BATCH = 16
@@ -87,10 +88,10 @@ def test_a_round_is_asked_first_and_told_afterwards():
     rounds, ahead = 5, 3
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=ahead, **STATED)
     with host_precision():
-        core = optimizer._core
+        core = optimizer._stepper.core
         # The core is an argument: arithmetic with constants may be rounded in another way.
         init, ask, tell = (jax.jit(method) for method in (type(core).init, type(core).ask, type(core).tell))
-        state = init(core, jax.random.key(3, impl=te.draws.IMPLEMENTATION))
+        state = init(core, jax.random.key(3, impl=random.IMPLEMENTATION))
         for _ in range(rounds):
             batches = []
             for _ in range(ahead):
@@ -142,8 +143,8 @@ def test_asks_are_told_in_order_and_once():
 def test_a_round_goes_to_the_host_once(monkeypatch):
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=8, **STATED)
     fetched = []
-    as_asked = te.Optimizer._as_asked
-    monkeypatch.setattr(te.Optimizer, "_as_asked", lambda self, whole: fetched.append(1) or as_asked(self, whole))
+    on_host = Stepper.on_host
+    monkeypatch.setattr(Stepper, "on_host", lambda self, whole: fetched.append(1) or on_host(self, whole))
     asked = [optimizer.ask() for _ in range(8)]
     assert len(fetched) == 1
     assert len({each.solutions.tobytes() for each in asked}) == 8
@@ -184,7 +185,7 @@ def test_batches_without_results_are_not_counted_in_what_is_reported():
     optimizer.tell(asked, np.zeros(16))
     asked = optimizer.ask(at_most=8)
     optimizer.tell(asked, np.zeros(8))
-    assert int(optimizer._state_now().step) == 2
+    assert int(optimizer._stepper.state_now().step) == 2
 
 
 class Stopping:

@@ -16,7 +16,7 @@ from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.selection import nearest_others
 from taskelites.experiments.comparison.run import label_algorithms
-from taskelites.search.optimizer import host_precision
+from taskelites.search.stepper import host_precision
 
 POINTS = np.concatenate([np.random.default_rng(2).random((27, 2)), [[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]])
 LOWER, UPPER = np.array([0.0, -2.0, 10.0]), np.array([1.0, 2.0, 30.0])

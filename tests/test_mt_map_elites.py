@@ -9,7 +9,7 @@ from oracle import PaperLoop
 
 import taskelites as te
 from taskelites.algorithms import Evaluation
-from taskelites.search.optimizer import host_precision
+from taskelites.search.stepper import host_precision
 
 POINTS = np.concatenate([np.random.default_rng(2).random((27, 2)), [[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]])
 LOWER, UPPER = np.array([0.0, -2.0, 10.0]), np.array([1.0, 2.0, 30.0])

@@ -14,7 +14,7 @@ from taskelites.cli import main
 from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.cells import adjacent, grid_within
-from taskelites.search.optimizer import host_precision
+from taskelites.search.stepper import host_precision
 
 BOX = te.Box([0.0, 10.0], [1.0, 20.0])
 KEY = jax.random.key(0)

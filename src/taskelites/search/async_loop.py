@@ -4,30 +4,24 @@ What arrives together is told together, in groups of one size: each call from th
 hundred results. A candidate keeps what it was made with (its `origin`), so a bandit learns from it whenever it comes.
 """
 
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.algorithms import Candidates, Evaluation
 from taskelites.errors import InvalidValueError
 from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.evaluation.engines.inline import Work
 from taskelites.runs import Checkpoint, Snapshot
 from taskelites.search.history import Recorder
-from taskelites.search.optimizer import _ask, host_precision
 from taskelites.search.snapshot import from_arrays, to_arrays
+from taskelites.search.stepper import host_precision
 from taskelites.search.sync_loop import SyncLoop
 
 # Results told at once; fewer are filled up.
 _GROUP = 64
 _WAIT = 0.1
-
-
-@partial(jax.jit, donate_argnames="state")
-def _tell(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
-    return core.tell(state, candidates, evaluation)[0]
 
 
 class _Table:
@@ -75,9 +69,8 @@ class AsyncLoop(SyncLoop):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         [self.only] = self.runs
-        self.optimizer = self.only.optimizer
-        core = self.optimizer._core
-        if not core.any_order:
+        self.stepper = self.only.stepper
+        if not self.stepper.core.any_order:
             raise InvalidValueError(
                 f"mode='async' tells results in any order, and {self.job.settings.name} learns from whole steps; "
                 "mode='sync' runs it"
@@ -87,16 +80,16 @@ class AsyncLoop(SyncLoop):
         self._sent = 0
 
     def _search(self, dispatcher: Dispatcher) -> Exception | None:
-        while self.optimizer._adopting and self._going(self.runs):  # what comes before the first step goes step by step
+        while self.stepper.adopting and self._going(self.runs):  # what comes before the first step goes step by step
             error = self._step(dispatcher, self.runs)
             if error is not None:
                 return error
-        if self.optimizer._adopting:  # it ended there
+        if self.stepper.adopting:  # it ended there
             return None
         if self._table is None:
-            self._table = _Table(self.optimizer._candidates)
-            self._ready = self._table.add(self.optimizer._candidates)
-        self._sent = self.optimizer.evaluations
+            self._table = _Table(self.stepper.candidates)
+            self._ready = self._table.add(self.stepper.candidates)
+        self._sent = self.stepper.evaluations
         while self._going(self.runs):
             self._feed(dispatcher)
             error = self._told(dispatcher.arrived(_WAIT))
@@ -107,17 +100,15 @@ class AsyncLoop(SyncLoop):
     def _feed(self, dispatcher: Dispatcher) -> None:
         """Send candidates out, and ask for more when there are none."""
         assert self._table is not None  # made before anything is sent
-        optimizer, budget = self.optimizer, self.job.evaluations
+        stepper, budget = self.stepper, self.job.evaluations
         while dispatcher.room > 0 and self._sent < budget:
             if not self._ready:  # no earlier, since what is told until then makes better ones
-                with host_precision():
-                    optimizer._state, candidates = _ask(optimizer._core, optimizer._state, 1)
-                self._ready += self._table.add(candidates)
+                self._ready += self._table.add(stepper.ask_batch())
             left = min(len(self._ready), budget - self._sent)
             size = dispatcher.size(left)
             rows = np.array(self._ready[: min(left, size * dispatcher.room)])
             del self._ready[: len(rows)]
-            asked = optimizer._as_asked(self._table.take(rows))
+            asked = stepper.on_host(self._table.take(rows))
             for start in range(0, len(rows), size):
                 part = slice(start, start + size)
                 dispatcher.send(Work(rows[part], asked.solutions[part], asked.tasks[part]))
@@ -129,7 +120,7 @@ class AsyncLoop(SyncLoop):
         before = 0
         for found in arrived:
             if found.failures or found.again:
-                asked = self.optimizer._as_asked(self._table.take(found.rows))
+                asked = self.stepper.on_host(self._table.take(found.rows))
                 placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures, found.again)
                 error, _ = self.only.first_error(placed, asked)
                 if error is not None:
@@ -146,24 +137,22 @@ class AsyncLoop(SyncLoop):
 
     def _tell_group(self, found: Outcomes) -> None:
         assert self._table is not None  # as above
-        optimizer, number = self.optimizer, len(found)
+        stepper, number = self.stepper, len(found)
         rows = np.full(_GROUP, found.rows[0])
         rows[:number] = found.rows
         fitness = np.full(_GROUP, np.nan)
         fitness[:number] = found.fitness
         behaviour = None
-        if dim := optimizer._core.behaviour_dim:
+        if dim := stepper.behaviour_dim:
             behaviour = np.full((_GROUP, dim), np.nan)
             behaviour[:number] = np.nan if found.behaviour is None else found.behaviour
         told = np.arange(_GROUP) < number
         evaluation = Evaluation(fitness=fitness, told=told, behaviour=behaviour)  # type: ignore[arg-type]
-        with host_precision():
-            optimizer._state = _tell(optimizer._core, optimizer._state, self._table.take(rows), evaluation)
-        optimizer._evaluations += number
+        stepper.tell_rows(self._table.take(rows), evaluation, number)
         self._table.free(found.rows.tolist())
 
     def _after(self) -> None:
-        if self.only.point <= self.optimizer.evaluations < self.job.evaluations:
+        if self.only.point <= self.stepper.evaluations < self.job.evaluations:
             self.only.log_point()
         self.report()
 
@@ -183,9 +172,9 @@ class AsyncLoop(SyncLoop):
             rows = len(next(iter(pending.values())))
             like = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype),  # type: ignore[no-untyped-call]
-                self.optimizer._candidates,
+                self.stepper.candidates,
             )
-            self._table = _Table(self.optimizer._candidates)
+            self._table = _Table(self.stepper.candidates)
             with host_precision():
                 self._ready = self._table.add(from_arrays("pending", like, pending))
 

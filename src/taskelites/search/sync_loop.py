@@ -19,7 +19,7 @@ from taskelites.runs import Checkpoint, Checkpointer, FailureLog, Interruption, 
 from taskelites.runs.failure_log import first_error
 from taskelites.search.history import Recorder, elites, findings, logged_points, make_result, measures
 from taskelites.search.job import Job
-from taskelites.search.optimizer import Optimizer, batches_ahead, host_precision
+from taskelites.search.stepper import Stepper, batches_ahead, host_precision
 
 # Warn that workers are slower than one process: after this many seconds, if they are slower by this factor.
 _SLOW_SECONDS = 2.0
@@ -37,7 +37,7 @@ def runs_in_step(job: Job) -> int:
 
 
 class Run:
-    """One run: its optimizer, its history and its failures.
+    """One run: its stepper, its history and its failures.
 
     Args:
         job: what `solve` was asked for.
@@ -46,14 +46,14 @@ class Run:
 
     def __init__(self, job: Job, seed: int) -> None:
         self.job = job
-        self.optimizer = Optimizer._of(job, seed)
+        self.stepper = Stepper.of_job(job, seed)
 
     def begin(self, recorder: Recorder) -> None:
         """Get ready to take results, from the beginning or where a checkpoint was."""
         self.recorder = recorder
-        every = logged_points(self.job, self.optimizer._opening_rows)
+        every = logged_points(self.job, self.stepper.opening_rows)
         self._looked_at = set(every)
-        self._points = iter([point for point in every if point > self.optimizer.evaluations] or every[-1:])
+        self._points = iter([point for point in every if point > self.stepper.evaluations] or every[-1:])
         self.point = next(self._points)
 
     @property
@@ -64,25 +64,25 @@ class Run:
     @property
     def left(self) -> int:
         """How much of the budget is left."""
-        return self.job.evaluations - self.optimizer.evaluations
+        return self.job.evaluations - self.stepper.evaluations
 
     def ended(self) -> bool:
         """Whether the budget is spent, or the target reached."""
-        optimizer = self.optimizer
+        stepper = self.stepper
         if self.left <= 0:
             return True
         # Only where a run that was never interrupted looks, too.
-        looks = optimizer._row == 0 or optimizer.evaluations in self._looked_at
-        return self.job.target is not None and optimizer.evaluations > 0 and looks and self._reached()
+        looks = stepper.row == 0 or stepper.evaluations in self._looked_at
+        return self.job.target is not None and stepper.evaluations > 0 and looks and self._reached()
 
     def _reached(self) -> bool:
-        archive = self.optimizer._look(elites).archive
+        archive = self.stepper.look(elites).archive
         return bool(metrics.reached(archive.fitness, archive.evaluations, self.job.target, self.job.share))
 
     def ask(self) -> Candidates:
         """The rest of a round, or of the budget, or as far as the next point of the history if there is a target."""
         limit = self.job.evaluations if self.job.target is None else self.point
-        return self.optimizer._rest(limit - self.optimizer.evaluations)
+        return self.stepper.rest(limit - self.stepper.evaluations)
 
     def take(self, found: Outcomes, asked: Candidates) -> tuple[Exception | None, bool]:
         """Tell results, which follow those told before.
@@ -94,18 +94,18 @@ class Run:
         Returns:
             An error, if one of them ends the run; and whether that is because everything fails.
         """
-        optimizer = self.optimizer
+        stepper = self.stepper
         error, usable = self.first_error(found, asked)
         done = 0
         while done < usable:
-            upto = min(usable, done + self.point - optimizer.evaluations)
+            upto = min(usable, done + self.point - stepper.evaluations)
             if found.failures and not self.failures.succeeded:
                 upto = done + 1  # a run in which everything fails ends where it does, however chunks are cut
             part = found.part(slice(done, upto)) if (done, upto) != (0, len(found)) else found
             self.note_failures(part, asked)
-            optimizer._accept(part.fitness, part.behaviour)
+            stepper.accept(part.fitness, part.behaviour)
             done = upto
-            if optimizer.evaluations == self.point < self.job.evaluations:
+            if stepper.evaluations == self.point < self.job.evaluations:
                 self.log_point()
             if found.failures and (hopeless := self.failures.verdict()) is not None:
                 return hopeless, True
@@ -113,8 +113,8 @@ class Run:
 
     def log_point(self) -> None:
         """Add a row to the history, and go on to the next point of it that lies ahead."""
-        self.recorder.log(self.optimizer._glance())
-        while self.point <= self.optimizer.evaluations:
+        self.recorder.log(self.stepper.glance())
+        while self.point <= self.stepper.evaluations:
             self.point = next(self._points)
 
     def first_error(self, found: Outcomes, asked: Candidates) -> tuple[FitnessError | None, int]:
@@ -125,7 +125,7 @@ class Run:
 
     def note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
         """Count the failures among results that are told next, after `before` others."""
-        told = self.optimizer.evaluations + before
+        told = self.stepper.evaluations + before
         self.failures.add_all(found, told, asked.numbers, asked.tasks, asked.solutions)
 
     def verdict(self) -> FitnessError | None:
@@ -134,16 +134,16 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """What a checkpoint keeps."""
-        arrays, about = self.optimizer._snapshot()
+        arrays, about = self.stepper.snapshot()
         recorded, rest = self.recorder.snapshot()
         return {**arrays, **recorded}, {**about, **rest}
 
     def result(self, recorder: Recorder, side_by_side: int) -> Result:
         """What was found, of one of several runs that went together."""
-        about = self.optimizer._about(self.job.call, self.job)
+        about = self.stepper.about(self.job.call, self.job)
         if side_by_side > 1:  # the seconds of the history are those of all
             about |= {"side_by_side": side_by_side}
-        return make_result(self.optimizer._look(findings), self.job.problem, about, recorder=recorder)
+        return make_result(self.stepper.look(findings), self.job.problem, about, recorder=recorder)
 
 
 class SyncLoop:
@@ -167,7 +167,7 @@ class SyncLoop:
     @property
     def evaluations(self) -> int:
         """How many results were told, in all runs together."""
-        return sum(run.optimizer.evaluations for run in self.runs)
+        return sum(run.stepper.evaluations for run in self.runs)
 
     @property
     def position(self) -> int:
@@ -197,14 +197,14 @@ class SyncLoop:
         if stopped:  # before the history gets a row that a run which goes on does not have
             checkpointer.save(self.position, self.snapshots)
         for run in self.runs:
-            run.recorder.log(run.optimizer._look(measures))
+            run.recorder.log(run.stepper.look(measures))
         if not stopped:
             checkpointer.save(self.position, self.snapshots)
         return error or next((verdict for run in self.runs if (verdict := run.verdict()) is not None), None)
 
     def _dispatcher(self) -> Dispatcher:
         job, interruption = self.job, self.interruption
-        used = self.runs[0].optimizer._core.behaviour_dim
+        used = self.runs[0].stepper.behaviour_dim
         returned = job.problem.returned_behaviour(used)
         caller = job.evaluation_options.caller(job.fitness, job.call, returned, keeps=used > 0)
         return job.evaluation_options.dispatcher(
@@ -236,8 +236,8 @@ class SyncLoop:
         stream = dispatcher.stream(
             asked.solutions,
             asked.tasks,
-            offset=runs[0].optimizer._row if len(self.runs) == 1 else 0,
-            behaviour_dim=runs[0].optimizer._core.behaviour_dim,
+            offset=runs[0].stepper.row if len(self.runs) == 1 else 0,
+            behaviour_dim=runs[0].stepper.behaviour_dim,
             halt=lambda: self.interruption.noted,
         )
         for found in stream:
@@ -255,7 +255,7 @@ class SyncLoop:
 
     def report(self) -> None:
         """What is to be done when results were told: progress, checkpoints, and a word on workers that do not help."""
-        self.show(self.evaluations, lambda: np.concatenate([run.optimizer._glance().fitness for run in self.runs]))
+        self.show(self.evaluations, lambda: np.concatenate([run.stepper.glance().fitness for run in self.runs]))
         self.checkpointer.look(self.position, self.snapshots)
         dispatcher = self.dispatcher
         if self.job.evaluation_options.parallel and not self._said_slow and dispatcher.waited > _SLOW_SECONDS:
@@ -278,7 +278,7 @@ class SyncLoop:
         """Go on from checkpoints, one per run; None for a run that begins."""
         for run, each, recorder in zip(self.runs, kept, recorders, strict=True):
             if each is not None:
-                run.optimizer._restore(each)
+                run.stepper.restore(each)
                 recorder.restore(each)
 
     def results(self, recorders: list[Recorder]) -> list[Result]:
