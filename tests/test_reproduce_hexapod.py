@@ -227,6 +227,9 @@ def test_final_maps_are_simulated_again(on_gpu):
     assert "16 of them asked from one state" in page
     assert "each final map is simulated again in native MuJoCo" in page
     assert "## Simulated again" in page
+    single = pd.read_csv(folder / "single/replicates.csv")
+    assert single["simulator"].unique().tolist() == ["mujoco 0"]  # one body leaves a GPU idle
+    assert single["believed"].isna().all()
     assert "nan" not in page.replace("dominant", "")
 
 

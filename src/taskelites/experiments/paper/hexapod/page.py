@@ -106,7 +106,8 @@ def _sizes(now: Measured, command: str | None) -> list[str]:
         f"{now.comparison.budget:,} evaluations, {batches}, {now.runs} replicates of each "
         f"algorithm; simulator {options['simulator']}. "
         f"CMA-ES on one body: {len(now.finals)} runs of {now.single.budget:,} evaluations on body {now.task} of the "
-        f"map. The map: {len(now.map):,} bodies, {now.map.evaluations:,} evaluations, seed {now.map.settings['seed']}"
+        f"map, simulated by {now.single.settings['options']['simulator']}. "
+        f"The map: {len(now.map):,} bodies, {now.map.evaluations:,} evaluations, seed {now.map.settings['seed']}"
         + _map_origin(now),
         "",
         "What differs from the paper: " + "; ".join(_differences(now)) + ".",

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,8 @@ def reproduce_hexapod(
         batch_size: of each run.
         ahead: batches that are asked from one state, as for `te.solve`; by default 16 with "warp", else 1.
         in_step: runs of one algorithm that are made together, and kept in one file.
-        single_replicates: runs of CMA-ES on one body, which is drawn from those of the map.
+        single_replicates: runs of CMA-ES on one body, which is drawn from those of the map. With "warp" and "mjx" they
+            are simulated by "mujoco": a generation of 14 walks leaves a GPU idle.
         single_evaluations: of each of these runs.
         beside: algorithms that take part and are not in the paper, such as "auto,random".
         followup_replicates: runs of each of the algorithms of two later papers, MONET (as it is, and tuned for the
@@ -117,20 +119,21 @@ def reproduce_hexapod(
     algorithms = list(dict.fromkeys([*FOUR, *others]))
     label_algorithms(algorithms)  # refused now, not after days
     folder = Path(out)
+    native = partial(domain, "hexapod", engine="mujoco", yaw=yaw, threads=threads)
+    again = native if engine in _SINGLE_PRECISION else None
     if chosen is not None:
-        _single_body(chosen, make)
+        _single_body(chosen, again or make)
     shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
-    native = partial(domain, "hexapod", engine="mujoco", yaw=yaw) if engine in _SINGLE_PRECISION else None
-    maker = RunMaker(folder, batch_size=batch_size, in_step=in_step, seed=seed, shown=shown, native=native)
+    maker = RunMaker(folder, batch_size=batch_size, in_step=in_step, seed=seed, shown=shown, native=again)
     sizes: dict[str, Any] = {"replicates": replicates, "evaluations": evaluations, "ahead": ahead}
     folder.mkdir(parents=True, exist_ok=True)
     with RunLock(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore", TaskWarning)  # that one task is few is what a part of this is about
         main = maker.compare("", bodies, {label: label for label in algorithms}, **sizes)
         mapped = typical_map(main) if chosen is None else chosen
-        task, alone = _single_body(mapped, make)
-        sizes = {"replicates": single_replicates, "evaluations": single_evaluations, "ahead": ahead}
-        single = maker.compare(f"body-{task}", alone, {CMA: CMA}, **sizes)
+        task, alone = _single_body(mapped, again or make)
+        sizes = {"replicates": single_replicates, "evaluations": single_evaluations, "ahead": 1}
+        single = replace(maker, native=None).compare(f"body-{task}", alone, {CMA: CMA}, **sizes)
         later = pilot = None
         if followups:
             sizes = {"replicates": followups, "evaluations": evaluations, "ahead": ahead}
