@@ -24,7 +24,7 @@ def reach(solutions: np.ndarray, task: np.ndarray) -> np.ndarray:
     return np.hypot(x - 1, y - 1)
 
 
-def package(settings: te.CmaEs, tasks: np.ndarray) -> tuple[float, float, float]:
+def package(settings: te.algorithms.CmaEs, tasks: np.ndarray) -> tuple[float, float, float]:
     """Seconds for these tasks in all, those outside of the fitness, and the mean of the best values."""
     outside, best = 0.0, []
     begin = time.perf_counter()
@@ -51,8 +51,8 @@ def main() -> None:
     options = parser.parse_args()
     arm = te.domain("arm", tasks=TASKS, dim=DIM)
     for name, settings in {
-        "as the paper had it": te.CmaEs(),
-        "as cma 4.5 is": te.CmaEs(penalty=False, max_std=1 / 3),
+        "as the paper had it": te.algorithms.CmaEs(),
+        "as cma 4.5 is": te.algorithms.CmaEs(penalty=False, max_std=1 / 3),
     }.items():
         te.solve(arm, evaluations=TASKS * EACH, algorithm=settings)  # compiles
         ratios, own_ratios = [], []

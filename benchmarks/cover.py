@@ -19,7 +19,7 @@ SIZES = {"arm": (2000, 200_000, (50, 100)), "hexapod": (100, 8_000, (10, 20))}
 K, DRAWS = 8, 5
 
 
-def losses(result: te.Result, whole: te.Transfer, candidates: np.ndarray) -> float:
+def losses(result: te.Result, whole: te.analysis.Transfer, candidates: np.ndarray) -> float:
     places = np.searchsorted(whole.elites, candidates)
     part = replace(whole, elites=whole.elites[places], fitness=whole.fitness[places])
     return float(make_cover(result, part, K).loss().mean())

@@ -315,7 +315,7 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     if not chosen.run and any(name in OF_A_RUN for name in chosen.part):
         parser.error("--part elites and --part limit need --run FOLDER, a run on the hexapod")
-    warnings.simplefilter("ignore", te.TaskWarning)
+    warnings.simplefilter("ignore", te.errors.TaskWarning)
     for name in chosen.part:
         if name in OF_SIZES:
             OF_SIZES[name](chosen.quick, chosen.sizes)

@@ -52,7 +52,9 @@ def solve(fitness: Any, **options: Any) -> te.Result:
     """A run on 5,000 tasks, 36 numbers a solution unless told otherwise."""
     options = {"bounds": (0, 1), "dim": 36, "algorithm": "mt-map-elites", "progress": False} | options
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", te.FitnessWarning)  # that workers are slower, or evaluations fail, is meant
+        warnings.simplefilter(
+            "ignore", te.errors.FitnessWarning
+        )  # that workers are slower, or evaluations fail, is meant
         return te.solve(fitness, some_tasks(), **options)
 
 
@@ -497,7 +499,7 @@ def memory_of(call: str, evaluations: int) -> None:
     options["algorithm"] = "mt-map-elites"
     options["callback"] = lambda row: found.append((row["evaluations"] / evaluations, resident()))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", te.FitnessWarning)
+        warnings.simplefilter("ignore", te.errors.FitnessWarning)
         options["out"] = f"{folder}/run"
         if call == "jax":
             result = te.solve(domain, **options)

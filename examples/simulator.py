@@ -41,7 +41,7 @@ def fitness(gains, pendulum, simulator):
 
 if __name__ == "__main__":
     pendulums = te.tasks.grid((20, 20), lower=[0.5, 0.0], upper=[2.0, 1.0], names=["length", "friction"])
-    warnings.simplefilter("ignore", te.FitnessWarning)  # it says how many failed; so does the summary
+    warnings.simplefilter("ignore", te.errors.FitnessWarning)  # it says how many failed; so does the summary
     result = te.solve(
         fitness,
         pendulums,
@@ -56,5 +56,5 @@ if __name__ == "__main__":
         checkpoint_every="2s",
     )
     print(result.summary())
-    for failure in te.failures("pendulums")[:3]:
+    for failure in te.analysis.failures("pendulums")[:3]:
         print(f"{failure.kind}: task {failure.task}, gains {failure.solution.round(2)}: {failure.message}")

@@ -14,9 +14,9 @@ import taskelites as te
 from taskelites.algorithms import ALGORITHMS, Evaluation, as_algorithm
 from taskelites.evaluation import JaxFitness
 
-LIST = te.Problem(np.linspace(0, 1, 24)[:, None], bounds=[(0.0, 1.0), (-2.0, 3.0)])
-DESCRIBED = te.Problem(LIST.tasks, LIST.bounds, behaviour=[(0.0, 1.0)])
-BOX = te.Problem(te.Box([0.0], [1.0]), bounds=[(0.0, 1.0), (-2.0, 3.0)])
+LIST = te.algorithms.Problem(np.linspace(0, 1, 24)[:, None], bounds=[(0.0, 1.0), (-2.0, 3.0)])
+DESCRIBED = te.algorithms.Problem(LIST.tasks, LIST.bounds, behaviour=[(0.0, 1.0)])
+BOX = te.algorithms.Problem(te.Box([0.0], [1.0]), bounds=[(0.0, 1.0), (-2.0, 3.0)])
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ jax_sphere, jax_behaviour = JaxSphere(), JaxSphere(behaviour=True)
 
 # One row for each algorithm: settings, the problem it is tried on, its fitness.
 CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.items()} | {
-    "mtmb-map-elites": (te.MultiTaskMultiBehaviour(cells=(4,)), DESCRIBED, jax_behaviour),
-    "pt-map-elites on a box": (te.ParametricTaskMapElites(cells=12, dataset=50), BOX, jax_sphere),
+    "mtmb-map-elites": (te.algorithms.MultiTaskMultiBehaviour(cells=(4,)), DESCRIBED, jax_behaviour),
+    "pt-map-elites on a box": (te.algorithms.ParametricTaskMapElites(cells=12, dataset=50), BOX, jax_sphere),
     "toy-every-task": (toys.EveryTask(), LIST, jax_sphere),
     "toy-four-behaviours": (toys.FourBehaviours(), LIST, jax_behaviour),
     "toy-box": (toys.CellsOfABox(), BOX, jax_sphere),

@@ -95,7 +95,9 @@ def test_a_result_that_was_never_measured_again_says_nothing_of_it(tmp_path):
 
 def test_failed_samples_are_left_out_and_an_infeasible_one_is_not():
     values = iter([1.0, NAN, 2.0, 3.0, NAN, -math.inf])
-    with pytest.warns(te.FitnessWarning, match=r"2 of 6 evaluations of the re-evaluation failed \(nan 2\)") as caught:
+    with pytest.warns(
+        te.errors.FitnessWarning, match=r"2 of 6 evaluations of the re-evaluation failed \(nan 2\)"
+    ) as caught:
         result = te.reevaluate(made([1.0, 1.0, 1.0]), lambda x, t: next(values), samples=2)
     assert caught[0].filename == __file__
     assert np.array_equal(result.corrected, [2.0, NAN, -math.inf], equal_nan=True)
@@ -159,7 +161,7 @@ def test_the_table_has_what_the_elites_are_ranked_by():
     assert table["fitness"].tolist() == [4.0, 5.0, 7.0, 6.0]
     believed = made(np.diag(GIVES) + 0.5)  # with noise, what was believed ranks, not what comes now
     assert te.transfer(believed, looked_up, "top 2").table()["ranked_by"].tolist() == [7.5, 6.5]
-    alone = te.Transfer(elites=np.array([0]), tasks=np.arange(2), own=np.ones(2), fitness=np.ones((1, 2)))
+    alone = te.analysis.Transfer(elites=np.array([0]), tasks=np.arange(2), own=np.ones(2), fitness=np.ones((1, 2)))
     assert "ranked_by" not in alone.table()
 
 
@@ -169,7 +171,7 @@ def test_unsolved_tasks_and_failures_are_left_out():
     def fails(x, t):
         return NAN if (x[0], t[0]) == (2, 3) else looked_up(x, t)
 
-    with pytest.warns(te.FitnessWarning, match=r"1 of 9 evaluations of the transfer failed \(nan 1\)") as caught:
+    with pytest.warns(te.errors.FitnessWarning, match=r"1 of 9 evaluations of the transfer failed \(nan 1\)") as caught:
         found = te.transfer(result, fails, elites="top 2")
     assert caught[0].filename == __file__
     assert found.elites.tolist() == [3, 2]
@@ -250,7 +252,7 @@ def test_a_task_that_no_one_serves_counts_as_the_worst():
         return float(gives[int(solution[0]), int(task[0])])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", te.FitnessWarning)
+        warnings.simplefilter("ignore", te.errors.FitnessWarning)
         known = te.cover(four(worst=np.full(4, -10.0)), fails, k=1, candidates=[0, 2])
         lowest = te.cover(four(), fails, k=2, candidates=[0, 2])
     # Elite 0: 5 - 30, elite 2: -10 + 14.
@@ -266,7 +268,7 @@ def test_a_task_that_no_one_serves_counts_as_the_worst():
 
 def test_values_below_the_worst_count_as_what_they_are():
     gives = np.array([[-5.0, 4.0, 0.0], [3.0, 0.0, 0.0], [NAN, 0.0, -1.0]])
-    tried = te.Transfer(elites=np.arange(3), tasks=np.arange(3), own=np.diag(gives), fitness=gives)
+    tried = te.analysis.Transfer(elites=np.arange(3), tasks=np.arange(3), own=np.diag(gives), fitness=gives)
     found = make_cover(made(np.diag(gives), worst=np.zeros(3)), tried, 1)
     assert found.floor.tolist() == [-5, 0, -1]
     assert found.elites.tolist() == [1]  # 3 in all; elite 0 has -1, and would have 4 if -5 were 0
@@ -281,7 +283,7 @@ def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_beli
         calls.append(1)
         return NAN if len(calls) == 1 else looked_up(solution, task)  # the first is task 0's own elite
 
-    with pytest.warns(te.FitnessWarning, match="1 of 9"):
+    with pytest.warns(te.errors.FitnessWarning, match="1 of 9"):
         found = te.cover(result, once_broken, k=2, candidates=[2, 3])
     assert found.own.tolist() == [5, 6, 7]
     assert found.assignment().tolist() == [2, -1, 2, 3]
@@ -289,7 +291,7 @@ def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_beli
     assert "3 tasks (1 more are unsolved), elites chosen from 2" in found.summary()
     measured = dataclasses.replace(result, corrected=np.array([4.5, NAN, NAN, 7.0]), samples=2)
     calls.clear()
-    with pytest.warns(te.FitnessWarning, match="1 of 9"):
+    with pytest.warns(te.errors.FitnessWarning, match="1 of 9"):
         assert te.cover(measured, once_broken, candidates=[2, 3]).own.tolist() == [4.5, 6, 7]
 
 
@@ -300,7 +302,7 @@ def test_one_task_and_a_table_of_failures_alone():
     assert np.isnan(lone.differences()).all()
     assert "unknown: no elite gave a number on another task" in lone.summary()
     lone.plot()
-    nothing = te.Transfer(
+    nothing = te.analysis.Transfer(
         elites=np.array([0]), tasks=np.arange(2), own=np.array([1.0, 2.0]), fitness=np.full((1, 2), NAN)
     )
     nobody = make_cover(made([1.0, 2.0]), nothing, 3)
@@ -401,7 +403,7 @@ def test_a_crash_costs_one_row_and_an_error_may_end_it():
             os._exit(3)
         return looked_up(x, t)
 
-    with pytest.warns(te.FitnessWarning, match=r"1 of 8 evaluations of the cover failed \(died 1\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"1 of 8 evaluations of the cover failed \(died 1\)"):
         found = te.cover(four(), crashes, candidates=[2], workers=1)
     assert found.assignment().tolist() == [-1, 2, 2, 2]
 
@@ -425,7 +427,9 @@ def test_an_elite_that_fails_everywhere_is_no_broken_simulator():
             raise ValueError
         return 1.0
 
-    with pytest.warns(te.FitnessWarning, match=r"1,199 of 3,600 evaluations of the transfer failed \(raised 1,199\)"):
+    with pytest.warns(
+        te.errors.FitnessWarning, match=r"1,199 of 3,600 evaluations of the transfer failed \(raised 1,199\)"
+    ):
         found = te.transfer(made(np.ones(1200)), falls, elites=[7, 8])
     assert np.isnan(found.fitness[0]).sum() == 1199
     assert (found.fitness[1] == 1).all()
@@ -569,7 +573,7 @@ def test_progress_says_beforehand_how_much_there_is_to_do(capsys):
         "cover: 12 evaluations of 3 samples each: the elites of 4 tasks again, and 2 of them on all of these"
     )
     assert lines[-1].startswith("cover: 12 of 12 evaluations")
-    with pytest.warns(te.FitnessWarning):
+    with pytest.warns(te.errors.FitnessWarning):
         te.reevaluate(made([1.0, 1.0]), lambda x, t: NAN if x[0] else 1.0, samples=2, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "re-evaluation: 4 evaluations: 2 elites, 2 times each"

@@ -12,7 +12,7 @@ ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
 
 
 def bound(tasks=None, **settings):
-    problem = te.Problem(ARM.tasks if tasks is None else tasks, bounds=(0, 1), dim=10)
+    problem = te.algorithms.Problem(ARM.tasks if tasks is None else tasks, bounds=(0, 1), dim=10)
     return te.Auto(**settings).bind(problem, batch_size=16)
 
 
@@ -46,7 +46,7 @@ def test_with_steps_alone_each_task_climbs_by_itself():
 
 
 def test_a_batch_on_one_task_keeps_its_step_within_limits():
-    core = te.Auto(ways="step").bind(te.Problem(np.zeros((1, 1)), bounds=(0, 1), dim=2), batch_size=64)
+    core = te.Auto(ways="step").bind(te.algorithms.Problem(np.zeros((1, 1)), bounds=(0, 1), dim=2), batch_size=64)
     state, ask, tell = core.init(jax.random.key(0)), jax.jit(core.ask), jax.jit(core.tell)
     for fitness in (0.0, -1.0, -1.0, -1.0, 1.0, 2.0, -1.0):
         candidates, state = ask(state)
@@ -106,7 +106,7 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
 
 
 def test_the_worst_elite_is_known_at_any_time():
-    core = te.Auto().bind(te.Problem(np.arange(6.0)[:, None], bounds=(0, 1), dim=2), batch_size=8)
+    core = te.Auto().bind(te.algorithms.Problem(np.arange(6.0)[:, None], bounds=(0, 1), dim=2), batch_size=8)
     state, tell, rng = core.init(jax.random.key(0)), jax.jit(core.tell), np.random.default_rng(0)
     assert state.worst == np.inf
     nowhere = jnp.full((8, 2), -1)
@@ -282,7 +282,7 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     assert above.mean() > 0.05  # of a random pair: about 0
 
 
-@pytest.mark.filterwarnings("ignore::taskelites.FitnessWarning")
+@pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
 def test_tasks_that_always_fail_do_not_hold_up_the_others():
     def fitness(solution, task):
         return jnp.where(task[0] < 0.2, jnp.nan, -jnp.abs(solution - task[0]).sum())
@@ -308,7 +308,7 @@ def test_tasks_that_always_fail_do_not_hold_up_the_others():
     ],
     ids=["one", "two", "no distance", "distance matrix", "all in one place"],
 )
-@pytest.mark.filterwarnings("ignore::taskelites.TaskWarning")
+@pytest.mark.filterwarnings("ignore::taskelites.errors.TaskWarning")
 def test_any_kind_of_tasks(tasks):
     def fitness(solution, task):
         return -float(np.square(solution - 0.5).sum())

@@ -37,7 +37,7 @@ def same_results(a, b):
 @pytest.mark.parametrize("settings", [{}, {"variation": "sbx", "random_start": 0.5}])
 def test_random_task_is_multi_task_with_a_tournament_of_one(call, settings):
     assert same_results(
-        run(te.MapElitesRandom(**settings), call), run(te.MultiTaskMapElites(tournament=1, **settings), call)
+        run(te.algorithms.MapElitesRandom(**settings), call), run(te.MultiTaskMapElites(tournament=1, **settings), call)
     )
 
 
@@ -77,7 +77,7 @@ def test_all_tasks_goes_on_at_random_while_nothing_is_solved():
         calls.append(len(solutions))
         return np.full(len(solutions), np.nan) if sum(calls) <= 112 + 480 else sphere(solutions, tasks)
 
-    with pytest.warns(te.FitnessWarning):
+    with pytest.warns(te.errors.FitnessWarning):
         result = te.solve(
             fails_at_first, TASKS, bounds=(0, 1), dim=4, call="batch", algorithm="map-elites-all", batch_size=16,
             evaluations=112 + 2 * 480,
@@ -87,7 +87,9 @@ def test_all_tasks_goes_on_at_random_while_nothing_is_solved():
 
 
 def test_random_sampling_is_uniform_in_solutions_and_tasks():
-    core = te.RandomSampling().bind(te.Problem(TASKS, bounds=[(0, 1), (-2, 3)]), batch_size=30_000)
+    core = te.algorithms.RandomSampling().bind(
+        te.algorithms.Problem(TASKS, bounds=[(0, 1), (-2, 3)]), batch_size=30_000
+    )
     candidates, state = core.ask(core.init(jax.random.key(0)))
     solutions = np.asarray(candidates.solutions)
     # Six standard deviations of the mean of 30,000: a false alarm in 1e8.
@@ -111,11 +113,11 @@ def test_starts_are_rounded_up_to_whole_batches():
     assert start_steps(0.1, 5000, 64) == 8
 
 
-@pytest.mark.parametrize("settings", [te.MapElitesRandom, te.MapElitesAll])
+@pytest.mark.parametrize("settings", [te.algorithms.MapElitesRandom, te.algorithms.MapElitesAll])
 def test_mistakes_are_named(settings):
     with pytest.raises(ValueError, match=r"random_start must be a whole number of solutions or a share .* not 1.5"):
         settings(random_start=1.5)
     with pytest.raises(ValueError, match="variation must be one of"):
         settings(variation="sxb")
     with pytest.raises(ValueError, match=f"'{settings.name}' needs a list of tasks, but tasks is a te.Box"):
-        settings().bind(te.Problem(te.Box([0.0], [1.0]), bounds=(0, 1), dim=2))
+        settings().bind(te.algorithms.Problem(te.Box([0.0], [1.0]), bounds=(0, 1), dim=2))

@@ -14,7 +14,7 @@ from taskelites.search.stepper import host_precision
 
 TASKS = np.linspace(0, 1, 20)[:, None]
 STATED = {"bounds": (0, 1), "dim": 2, "behaviour": [(0, 1)]}
-FOUR = te.MultiTaskMultiBehaviour(cells=(4,))
+FOUR = te.algorithms.MultiTaskMultiBehaviour(cells=(4,))
 
 
 def batch(solutions, tasks):
@@ -53,7 +53,7 @@ def told(core, *rows):
 
 def test_each_goes_to_the_cell_of_its_task_and_behaviour():
     with host_precision():
-        core = FOUR.bind(te.Problem(TASKS[:2], **STATED))
+        core = FOUR.bind(te.algorithms.Problem(TASKS[:2], **STATED))
         state, info = told(
             core,
             (0, [0.1, 0.1], 1.0, [0.1]),  # task 0, cell 0
@@ -80,15 +80,17 @@ def test_each_goes_to_the_cell_of_its_task_and_behaviour():
 @pytest.mark.parametrize(("ties", "kept"), [(False, 0.1), (True, 0.2)])
 def test_equals_replace_only_if_so_asked(ties, kept):
     with host_precision():
-        core = te.MultiTaskMultiBehaviour(cells=(4,), ties=ties).bind(te.Problem(TASKS[:1], **STATED))
+        core = te.algorithms.MultiTaskMultiBehaviour(cells=(4,), ties=ties).bind(
+            te.algorithms.Problem(TASKS[:1], **STATED)
+        )
         state, _ = told(core, (0, [0.1, 0.1], 1.0, [0.1]), (0, [0.2, 0.2], 1.0, [0.2]))
         assert float(state.archive.solutions[0, 0]) == kept
         assert float(state.behaviour[0, 0]) == kept
 
 
 def test_with_one_cell_it_is_map_elites_with_random_tasks():
-    one = solve(algorithm=te.MultiTaskMultiBehaviour(cells=1, variation="sbx", random_start=50))
-    plain = solve(algorithm=te.MapElitesRandom(variation="sbx", random_start=50))
+    one = solve(algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=1, variation="sbx", random_start=50))
+    plain = solve(algorithm=te.algorithms.MapElitesRandom(variation="sbx", random_start=50))
     assert same(one, plain)
     assert np.array_equal(one.repertoire.solutions, one.solutions)
 
@@ -130,7 +132,7 @@ def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
     def odd(xp):
         return lambda x, t: (x[..., 0] * 0 + 1, xp.where(x[..., 1:] < 0.5, xp.nan, x[..., 1:]))
 
-    with pytest.warns(te.FitnessWarning, match="evaluations failed .nan"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed .nan"):
         result = solve(odd(jnp if call == "jax" else np), call=call, evaluations=128)  # all of them random
     assert result.failures == {"nan": result.failed}
     assert 35 < result.failed < 93  # half of 128, give or take five standard deviations
@@ -147,17 +149,17 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"'mtmb-map-elites' needs a behaviour: let the fitness return a pair"):
         solve(behaviour=None)
     with pytest.raises(ValueError, match=r"cells must be a whole number, or 1 of them, one for each dimension"):
-        solve(algorithm=te.MultiTaskMultiBehaviour(cells=(4, 4)))
+        solve(algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=(4, 4)))
     with pytest.raises(ValueError, match=r"behaviour must be a list of pairs .* not an array of shape \(2,\)"):
         solve(behaviour=(0, 1))
     with pytest.raises(ValueError, match=r"behaviour must have lower below upper, but dimension 0 has \(1.0, 0.0\)"):
         solve(behaviour=[(1, 0)])
     with pytest.raises(ValueError, match=r"cells must be at most 10,737,418 for 200 tasks, not 16,777,216"):
-        te.MultiTaskMultiBehaviour(cells=(2**24,)).bind(te.Problem(np.zeros((200, 1)), **STATED))
+        te.algorithms.MultiTaskMultiBehaviour(cells=(2**24,)).bind(te.algorithms.Problem(np.zeros((200, 1)), **STATED))
     with pytest.raises(ValueError, match=r"cells must be a whole number of at least 1 and at most 20,000"):
-        te.MultiTaskMultiBehaviour(cells=1_000_000)
+        te.algorithms.MultiTaskMultiBehaviour(cells=1_000_000)
     with pytest.raises(TypeError, match="cells must be a whole number"):
-        te.MultiTaskMultiBehaviour(cells="many")
+        te.algorithms.MultiTaskMultiBehaviour(cells="many")
     with pytest.raises(te.FitnessError, match=r"fitness must return a pair \(fitness, behaviour\), as behaviour= says"):
         solve(alone)
     with pytest.raises(te.FitnessError, match=r"returned the pair .*; if the second is a behaviour, behaviour=\["):

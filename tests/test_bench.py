@@ -50,7 +50,7 @@ def times(folder):
 
 
 def test_each_domain_is_a_comparison_and_random_takes_part(small):
-    found = te.Bench.load(small)
+    found = te.experiments.Bench.load(small)
     assert list(found.comparisons) == ["line", "best"]
     for label in found.comparisons:
         alone = te.Comparison.load(small / label)
@@ -67,7 +67,7 @@ def test_tables_and_page(small):
     every = pd.read_csv(small / "bench.csv")
     assert len(every) == 8
     assert {"domain", "algorithm", "seed", "mean_all", "area", "evaluations_to_99", "seconds"} <= set(every.columns)
-    own = te.Bench.load(small).comparisons["best"].replicates()
+    own = te.experiments.Bench.load(small).comparisons["best"].replicates()
     assert np.allclose(every[every["domain"] == "best"]["area"], own["area"], rtol=1e-6)
     assert len(pd.read_csv(small / "tests.csv")) == 2
     assert set(pd.read_csv(small / "curves.csv")["domain"]) == {"line", "best"}
@@ -111,7 +111,7 @@ def test_the_page_can_be_written_elsewhere_without_running(small, tmp_path, caps
     output = capsys.readouterr().out
     assert max(map(len, output.splitlines()[:-1])) <= 80
     assert (tmp_path / "docs/bench.md").read_text() == (
-        te.Bench.load(small).save(tmp_path / "b") / "bench.md"
+        te.experiments.Bench.load(small).save(tmp_path / "b") / "bench.md"
     ).read_text()
     assert not list((tmp_path / "docs").glob("*/"))
     assert main(["bench", "--from", str(small), "--replicates", "3"]) == 2
@@ -135,7 +135,7 @@ def by_hand(**more):
 
 def test_better_and_worse_by_hand():
     """Exact: of C(16, 8) = 12870 orders two are as extreme, p = 1.6e-4, thrice that by Holm."""
-    found = te.Bench(
+    found = te.experiments.Bench(
         comparisons={"hand": by_hand()}, refused={"hand": {"mine": "it can't"}}, left_out={"far": "no car"}
     )
     table = found.table().loc["hand"]
@@ -154,13 +154,13 @@ def test_better_and_worse_by_hand():
 def test_curves_are_thinned_and_keep_their_ends():
     history = [(i, 1.0, float(i), 0.0, 0.1) for i in range(1, 1001)]
     run = result([1000.0], history)
-    thin = te.Bench(comparisons={"line": te.Comparison(results={"mine": [run]})}).curve_table()
+    thin = te.experiments.Bench(comparisons={"line": te.Comparison(results={"mine": [run]})}).curve_table()
     assert len(thin) <= 60
     assert thin["evaluations"].iloc[[0, -1]].tolist() == [1, 1000]
     assert (thin["mean_all_median"] == thin["evaluations"]).all()
 
 
-class Refuses(te.RandomSampling):
+class Refuses(te.algorithms.RandomSampling):
     name = "refuses"
 
     def bind(self, problem, batch_size=64):
@@ -177,7 +177,7 @@ def test_an_algorithm_that_refuses_a_domain_is_shown_with_its_reason(tmp_path):
     assert "| refuses | - | - | - | - | - | - |" in page
     assert "refuses is not shown: " in page
     assert "two dimensions are one too many" in page
-    assert te.Bench.load(tmp_path / "b").refused == found.refused
+    assert te.experiments.Bench.load(tmp_path / "b").refused == found.refused
 
 
 def test_domains_that_can_t_be_made_are_left_out_by_default_only(monkeypatch):
@@ -203,10 +203,10 @@ def test_domains_that_can_t_be_made_are_left_out_by_default_only(monkeypatch):
     ],
 )
 def test_published_means_stand_beside_ours_where_the_domain_is_theirs(settings, shown):
-    tuned = next(iter(label_algorithms([te.Monet(tuned=settings["problem"])]))) if shown else "other"
+    tuned = next(iter(label_algorithms([te.algorithms.Monet(tuned=settings["problem"])]))) if shown else "other"
     hand = by_hand().results
     found = te.Comparison(results={"random": hand["random"], tuned: hand["good"]}, settings=settings)
-    page = page_text(te.Bench(comparisons={"hand": found}))
+    page = page_text(te.experiments.Bench(comparisons={"hand": found}))
     assert ("Their tasks are not these" in page) == shown
     if settings["problem"] == "archery":
         assert "| monet | 0.996 | 0.9763 | - | - |" in page
@@ -241,7 +241,7 @@ def test_folders_that_hold_something_else(tmp_path):
         bench(tmp_path / "notes.txt")
     (tmp_path / "bench.json").write_text(json.dumps({"format": "other", "version": 1}))
     with pytest.raises(ValueError, match="is damaged or no benchmark"):
-        te.Bench.load(tmp_path)
+        te.experiments.Bench.load(tmp_path)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -261,7 +261,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
     assert f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': the same" in said
     before = times(tmp_path / "b")
     assert len(before) == 1
-    stopped = te.Bench.load(tmp_path / "b")
+    stopped = te.experiments.Bench.load(tmp_path / "b")
     assert stopped.left_out == {"two": "no run is finished"}
     monkeypatch.setattr(benching, "compare", stop)
     assert main(command) == 0
@@ -273,7 +273,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
 def test_the_command_reads_domains_with_options_and_labels(tmp_path, capsys):
     common = ["--evaluations", "64", "--replicates", "1", "--algorithms", "random", "--tasks", "200", "--quiet"]
     assert main(["bench", "--domains", "arm,plain=arm(target=(1,1))", *common, "--out", str(tmp_path / "b")]) == 0
-    found = te.Bench.load(tmp_path / "b")
+    found = te.experiments.Bench.load(tmp_path / "b")
     assert list(found.comparisons) == ["arm", "plain"]
     bare, plain = (comparison.settings["options"] for comparison in found.comparisons.values())
     assert (bare["form"], bare["target"]) == ("exponential", [0.5, 0.5])  # as the benchmark has it

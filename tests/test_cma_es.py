@@ -13,7 +13,7 @@ import taskelites as te
 from taskelites.algorithms import cma_es
 from taskelites.experiments.comparison.pycma import new_strategy, solve_with_pycma
 
-AS_CMA_IS_NOW = te.CmaEs(penalty=False, max_std=1 / 3)
+AS_CMA_IS_NOW = te.algorithms.CmaEs(penalty=False, max_std=1 / 3)
 
 
 def beyond(x):
@@ -38,7 +38,9 @@ def rastrigin(x):
 
 @pytest.mark.parametrize("function", [beyond, rosenbrock, rastrigin])
 @pytest.mark.parametrize("dim", [5, 10, 36])
-@pytest.mark.parametrize("settings", [te.CmaEs(), AS_CMA_IS_NOW, te.CmaEs(population=30, sigma0=0.3, x0=0.4)])
+@pytest.mark.parametrize(
+    "settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW, te.algorithms.CmaEs(population=30, sigma0=0.3, x0=0.4)]
+)
 def test_each_update_is_that_of_the_cma_package(settings, dim, function):
     theirs = new_strategy(settings, dim, seed=11)
     # It starts from almost the unit matrix, and its eigenvectors; ours from the unit matrix.
@@ -47,7 +49,7 @@ def test_each_update_is_that_of_the_cma_package(settings, dim, function):
     if settings.max_std is not None:
         theirs.sigma_vec.scaling = np.full(dim, settings.max_std / settings.sigma0)
     with jax.enable_x64(True):
-        core = settings.bind(te.Problem([[0.0]], bounds=(0, 1), dim=dim))
+        core = settings.bind(te.algorithms.Problem([[0.0]], bounds=(0, 1), dim=dim))
         ours = jax.tree.map(lambda leaf: leaf[0], core.init(jax.random.key(0)).search)
 
         @jax.jit
@@ -84,8 +86,8 @@ def test_each_update_is_that_of_the_cma_package(settings, dim, function):
 @pytest.mark.parametrize("dim", [2, 3, 10, 36, 100])
 @pytest.mark.parametrize("population", [None, 6, 7, 40])
 def test_the_constants_are_those_of_the_cma_package(dim, population):
-    theirs = new_strategy(te.CmaEs(population=population), dim, seed=0)
-    core = te.CmaEs(population=population).bind(te.Problem([[0.0]], bounds=(0, 1), dim=dim))
+    theirs = new_strategy(te.algorithms.CmaEs(population=population), dim, seed=0)
+    core = te.algorithms.CmaEs(population=population).bind(te.algorithms.Problem([[0.0]], bounds=(0, 1), dim=dim))
     assert core.population == theirs.popsize
     ours = cma_es.rates(dim, core.population)
     known = theirs.sm.parameters()
@@ -126,7 +128,7 @@ def test_a_generation_that_the_budget_cuts_is_fair_to_tasks_and_teaches_nothing(
     asked = optimizer.ask(at_most=10)
     assert asked.niches.tolist() == [*range(7), *range(3)]
     assert len(np.unique(asked.solutions, axis=0)) == 10
-    core = te.CmaEs().bind(te.Problem(tasks, bounds=(0, 1), dim=4))
+    core = te.algorithms.CmaEs().bind(te.algorithms.Problem(tasks, bounds=(0, 1), dim=4))
     candidates, state = core.ask(core.init(jax.random.key(0)))
     told = jnp.arange(core.rows) < core.rows - 1
     after, _ = core.tell(state, candidates, te.algorithms.Evaluation(fitness=candidates.solutions[:, 0], told=told))
@@ -137,7 +139,7 @@ def test_a_generation_that_the_budget_cuts_is_fair_to_tasks_and_teaches_nothing(
 
 
 def test_failures_rank_last_and_a_failed_generation_waits():
-    core = te.CmaEs().bind(te.Problem(np.zeros((2, 1)), bounds=(0, 1), dim=5))
+    core = te.algorithms.CmaEs().bind(te.algorithms.Problem(np.zeros((2, 1)), bounds=(0, 1), dim=5))
     candidates, state = core.ask(core.init(jax.random.key(0)))
     values = np.linspace(0, 1, core.rows).astype(np.float32)
     bad = [jnp.nan, jnp.inf, -jnp.inf]
@@ -155,7 +157,7 @@ def test_failures_rank_last_and_a_failed_generation_waits():
 def test_known_solutions_start_the_search_of_their_task():
     tasks = np.linspace(0, 1, 3)[:, None]
     known = ([[0.9, 1.5], [0.1, -1.0]], [1, 2])
-    optimizer = te.Optimizer(tasks, bounds=[(0, 1), (-2, 2)], algorithm=te.CmaEs(sigma0=1e-6), initial=known)
+    optimizer = te.Optimizer(tasks, bounds=[(0, 1), (-2, 2)], algorithm=te.algorithms.CmaEs(sigma0=1e-6), initial=known)
     first = optimizer.ask()
     optimizer.tell(first, np.zeros(2))
     asked = optimizer.ask()
@@ -186,7 +188,7 @@ def test_a_search_that_has_converged_stays_finite():
 )
 def test_mistakes_are_named(settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        te.CmaEs(**settings)
+        te.algorithms.CmaEs(**settings)
 
 
 def test_the_reference_solves_tasks_of_all_call_kinds():
@@ -236,7 +238,7 @@ def _fmin_bests(function, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [te.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
+@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
 @pytest.mark.parametrize("function", [sphere, rosenbrock, rastrigin, beyond])
 def test_the_best_value_is_distributed_as_with_the_reference(function, settings):
     for evaluations in (200, 1000):
@@ -246,7 +248,7 @@ def test_the_best_value_is_distributed_as_with_the_reference(function, settings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [te.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
+@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
 def test_the_gap_on_the_arm_is_that_of_the_reference(settings):
     arm = te.domain("arm", tasks=300)
     gaps = [

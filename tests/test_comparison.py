@@ -266,7 +266,7 @@ def test_labels_that_share_a_folder_are_refused_on_add_too(tmp_path):
 
 def test_a_comparison_in_which_nothing_is_solved_says_so(tmp_path):
     failing = domain(fitness=lambda x, t: np.full(len(x), np.nan), optimum=np.zeros(40))
-    with pytest.warns(te.FitnessWarning) as caught:
+    with pytest.warns(te.errors.FitnessWarning) as caught:
         found = compare(tmp_path, failing)
     assert {"3,840 of 3,8", "no task was "} <= {str(item.message)[:12] for item in caught}
     assert found.tests()["p"].isna().all()
@@ -461,10 +461,10 @@ def test_mistakes_are_named(options, error, message):
 
 def test_labels_name_what_is_not_the_default():
     made = label_algorithms(
-        [te.MultiTaskMapElites(), te.MultiTaskMapElites(tournament=[1, 10]), te.CmaEs(population=20)]
+        [te.MultiTaskMapElites(), te.MultiTaskMapElites(tournament=[1, 10]), te.algorithms.CmaEs(population=20)]
     )
     assert list(made) == ["mt-map-elites", "mt-map-elites(tournament=(1, 10))", "cma-es(population=20)"]
-    sbx = label_algorithms([te.MapElitesRandom(variation="sbx")])
+    sbx = label_algorithms([te.algorithms.MapElitesRandom(variation="sbx")])
     assert list(sbx) == ["map-elites-random(variation=SBX(eta=10.0))"]
 
 

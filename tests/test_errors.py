@@ -27,14 +27,14 @@ OWN = {"evaluation/caller.py", "evaluation/engines/worker_process.py"}
 def test_a_mistake_is_also_the_built_in_error(error, built_in):
     with pytest.raises(built_in, match="what to do") as caught:
         raise error("what to do")
-    assert isinstance(caught.value, te.UserError)
+    assert isinstance(caught.value, te.errors.UserError)
     assert isinstance(caught.value, te.TaskelitesError)
 
 
-@pytest.mark.parametrize("error", [te.FitnessError, te.StorageError, te.RunInUseError, errors.DeviceMemoryError])
+@pytest.mark.parametrize("error", [te.FitnessError, te.StorageError, te.errors.RunInUseError, errors.DeviceMemoryError])
 def test_other_errors_are_no_mistakes_of_the_user(error):
     assert issubclass(error, te.TaskelitesError)
-    assert not issubclass(error, te.UserError)
+    assert not issubclass(error, te.errors.UserError)
 
 
 def test_an_interruption_is_not_caught_as_an_error():

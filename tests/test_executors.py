@@ -252,9 +252,9 @@ def test_failures_are_counted_as_in_this_process(executor):
             raise ValueError("too thin")
         return "nonsense" if solution[0] < 0.2 else float("nan") if solution[0] < 0.3 else exact(solution, task)
 
-    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         here = run(sometimes)
-    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         there = run(sometimes, executor=executor)
     assert_same(there, here)
     assert there.failures == here.failures
@@ -299,7 +299,7 @@ def marked(**options):
     seen = []
     run(lambda solution, task: seen.append(solution.copy()) or exact(solution, task), **options)
     mark = seen[len(seen) // 2]
-    with pytest.warns(te.FitnessWarning, match=r"1 of \d+ evaluations failed \(nan 1\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"1 of \d+ evaluations failed \(nan 1\)"):
         result = run(lambda x, t: np.nan if np.array_equal(x, mark) else exact(x, t), **options)
     return mark, result
 
@@ -332,14 +332,14 @@ def test_a_pool_that_breaks_ends_the_run_and_keeps_what_was_found(kind):
 def test_a_process_that_dies_on_ray_takes_only_its_evaluation_along(ray_cluster):
     mark, lived = marked()
     executor = te.RayExecutor(max_retries=0)  # each process that must die takes a second
-    with pytest.warns(te.FitnessWarning, match=r"1 of 400 evaluations failed \(died 1\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"1 of 400 evaluations failed \(died 1\)"):
         result = run(deadly(mark), executor=executor)
     assert_same(result, lived)
 
 
 def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
     mark, _ = marked()
-    with pytest.warns(te.FitnessWarning, match=r"\d+ of 400 evaluations failed \(died \d+\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"\d+ of 400 evaluations failed \(died \d+\)"):
         result = run(deadly(mark), executor=dask)
     assert result.evaluations == 400
     # Dask may blame what waited in the same process, too.
@@ -366,7 +366,9 @@ def test_a_cluster_without_workers_is_told_of_while_the_run_waits(monkeypatch):
     ):
         hire = threading.Timer(2.0, cluster.scale, [1])
         hire.start()
-        with pytest.warns(te.FitnessWarning, match="executor has no workers left: the run waits until one joins"):
+        with pytest.warns(
+            te.errors.FitnessWarning, match="executor has no workers left: the run waits until one joins"
+        ):
             result = run(executor=client.get_executor())
         hire.join()
     assert_same(result, run())
@@ -383,7 +385,7 @@ def test_an_evaluation_that_hangs_on_ray_is_ended(ray, tmp_path):
             time.sleep(1000)
         return exact(solution, task)
 
-    with pytest.warns(te.FitnessWarning, match=r"1 of 100 evaluations failed \(timeout 1\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"1 of 100 evaluations failed \(timeout 1\)"):
         result = run(hangs, executor=ray, timeout=1.5, **few)
     assert_same(result, lived)
     assert len(list(tmp_path.iterdir())) == 2  # once more, since the loss of a node looks the same

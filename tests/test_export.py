@@ -294,7 +294,7 @@ def test_ranges_of_the_archive():
 
 def test_equal_descriptors_keep_the_best_elite_and_say_so():
     result = made([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
-    with pytest.warns(te.TaskWarning, match="1 of 4 tasks have the descriptors of another"):
+    with pytest.warns(te.errors.TaskWarning, match="1 of 4 tasks have the descriptors of another"):
         archive = result.to_pyribs()
     assert sorted(archive.data("objective").tolist()) == [2, 5]
 

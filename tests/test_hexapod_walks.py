@@ -360,7 +360,7 @@ def test_a_body_that_can_not_be_is_nan_and_harms_nobody(wrong, walks, elsewhere)
 
 def test_what_diverges_counts_as_failed_in_a_search(straight, monkeypatch, elsewhere):
     monkeypatch.setattr(mujoco_engine, "Motors", Wild)
-    with pytest.warns(te.FitnessWarning, match=r"nan|NaN"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"nan|NaN"):
         result = solve()
     assert result.evaluations == 192
     assert 20 < result.failed < 100

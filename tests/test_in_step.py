@@ -164,7 +164,7 @@ class Counting:
     name = "toy-counting"
 
     def bind(self, problem, batch_size=64):
-        core = te.RandomSampling().bind(problem, batch_size)
+        core = te.algorithms.RandomSampling().bind(problem, batch_size)
 
         class Core(type(core)):
             def ask(self, state):
@@ -318,7 +318,7 @@ def test_objects_and_behaviours_go_in_step_too():
 
     tasks = te.Tasks(names, descriptors=[[float(name)] for name in names])
     stated = {"tasks": tasks, "behaviour": [(0, 1)]}
-    options = {"evaluations": 320, "algorithm": te.MultiTaskMultiBehaviour(), "batch_size": BATCH}
+    options = {"evaluations": 320, "algorithm": te.algorithms.MultiTaskMultiBehaviour(), "batch_size": BATCH}
     counted = Counted(fitness)
     together = te.solve(domain(counted, 48, **stated), replicates=3, **options)
     assert counted.calls == [48] * 20
@@ -342,7 +342,7 @@ def picky(solutions, tasks):
 
 
 def test_failures_are_those_of_their_run(tmp_path):
-    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         results = in_step(picky, out=tmp_path / "run")
     assert all({"nan", "raised"} <= set(result.failures) for result in results)
     assert_same_as_alone(results, picky)
@@ -358,7 +358,7 @@ def test_the_rows_of_one_run_may_fail():
         values[16:32] = np.nan
         return values
 
-    with pytest.warns(te.FitnessWarning, match=r"160 of 480 evaluations failed \(nan 160\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"160 of 480 evaluations failed \(nan 160\)"):
         results = in_step(fitness, evaluations=160, replicates=3, rows_per_call=48)
     assert [result.failed for result in results] == [0, 160, 0]
     assert_same(results[0], solve(evaluations=160, seed=3))

@@ -184,8 +184,8 @@ MISTAKES = [
         "variation must be one of 'gaussian', 'iso_line', 'polynomial', 'sbx', not 'sbxx'; did you mean 'sbx'?",
     ),
     (
-        lambda: te.MultiTaskMapElites(variation=te.SBX),
-        "variation must be a name or an operator such as te.IsoLine(), not <class 'taskelites.core.variation.SBX'>",
+        lambda: te.MultiTaskMapElites(variation=te.variation.SBX),
+        "variation must be a name or an operator such as te.variation.IsoLine(), not <class 'taskelites.core.variation.SBX'>",
     ),
     (
         lambda: te.MultiTaskMapElites(random_start=1.5),
@@ -295,7 +295,7 @@ MISTAKES = [
     (lambda: solve(target="high"), "target must be one number, or one for each task, not 'high'"),
     (lambda: te.MultiTaskMapElites(replacement="no"), "replacement must be True or False, not 'no'"),
     (
-        lambda: te.MultiTaskMapElites(variation=te.IsoLine(sigma1=float("nan"))),
+        lambda: te.MultiTaskMapElites(variation=te.variation.IsoLine(sigma1=float("nan"))),
         "sigma1 of IsoLine must be a finite number, not nan",
     ),
     (

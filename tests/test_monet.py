@@ -50,7 +50,7 @@ def raw_numbers(key, step):
 
 @jax.jit
 def crossover(key_data, own, other):
-    return te.SBX()(jax.random.wrap_key_data(key_data), own, other, LOWER, UPPER)
+    return te.variation.SBX()(jax.random.wrap_key_data(key_data), own, other, LOWER, UPPER)
 
 
 class PlainLoop:
@@ -109,8 +109,10 @@ def test_the_archive_equals_that_of_a_plain_loop(individual, neighbour, ties):
     taken over; every decision must be equal. With individual=1 each task with an elite climbs by itself."""
     seen = []
     with host_precision():
-        problem = te.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
-        settings = te.Monet(neighbours=4, individual=individual, neighbour=neighbour, random_start=9, ties=ties)
+        problem = te.algorithms.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
+        settings = te.algorithms.Monet(
+            neighbours=4, individual=individual, neighbour=neighbour, random_start=9, ties=ties
+        )
         core = settings.bind(problem, batch_size=ROWS)
         loop = PlainLoop(4, individual, neighbour == "best")
         state = core.init(jax.random.key(11))
@@ -139,7 +141,7 @@ def test_the_archive_equals_that_of_a_plain_loop(individual, neighbour, ties):
 
 def bound(settings, tasks=LINE, rows=64, solved=None):
     """A core past its random start, and a state with these elites: task -> (solution, fitness)."""
-    core = settings.bind(te.Problem(tasks, bounds=(0, 1), dim=2), batch_size=rows)
+    core = settings.bind(te.algorithms.Problem(tasks, bounds=(0, 1), dim=2), batch_size=rows)
     state = replace(core.init(jax.random.key(3)), step=jnp.int32(1000))
     numbers = jnp.asarray(list(solved or {}), jnp.int32)
     if solved:
@@ -150,7 +152,7 @@ def bound(settings, tasks=LINE, rows=64, solved=None):
 
 
 def test_empty_tasks_take_the_neighbour_s_solution_as_it_is_or_a_random_one():
-    core, state = bound(te.Monet(neighbours=1, sigma=0.0), solved={0: ([0.25, 0.75], 1.0)})
+    core, state = bound(te.algorithms.Monet(neighbours=1, sigma=0.0), solved={0: ([0.25, 0.75], 1.0)})
     candidates, _ = jax.jit(core.ask)(state)
     niches, solutions = np.asarray(candidates.niches), np.asarray(candidates.solutions)
     assert set(niches) == set(range(5))
@@ -165,14 +167,14 @@ def test_empty_tasks_take_the_neighbour_s_solution_as_it_is_or_a_random_one():
 def test_the_fittest_or_any_of_the_solved_among_the_nearest(neighbour, taken):
     """Task 2 is empty; of its four neighbours three are solved, the fittest of them twice: the nearer one counts."""
     solved = {0: ([0.5, 0.5], 2.0), 1: ([0.75, 0.75], 2.0), 3: ([0.25, 0.25], 1.0)}
-    core, state = bound(te.Monet(neighbours=4, neighbour=neighbour), solved=solved, rows=256)
+    core, state = bound(te.algorithms.Monet(neighbours=4, neighbour=neighbour), solved=solved, rows=256)
     candidates, _ = jax.jit(core.ask)(state)
     copies = np.asarray(candidates.solutions)[np.asarray(candidates.niches) == 2]
     assert set(copies[:, 0].tolist()) == taken
 
 
 def test_a_task_whose_first_result_failed_is_not_given_the_same_again():
-    core, state = bound(te.Monet(neighbours=1), solved={0: ([0.5, 0.5], 1.0), 1: ([0.25, 0.25], math.nan)})
+    core, state = bound(te.algorithms.Monet(neighbours=1), solved={0: ([0.5, 0.5], 1.0), 1: ([0.25, 0.25], math.nan)})
     assert np.asarray(state.archive.evaluations).tolist() == [1, 1, 0, 0, 0]
     candidates, _ = jax.jit(core.ask)(state)
     given = np.asarray(candidates.solutions)[np.asarray(candidates.niches) == 1]
@@ -182,7 +184,7 @@ def test_a_task_whose_first_result_failed_is_not_given_the_same_again():
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_both_rules_for_equal_fitness(ties):
-    core, state = bound(te.Monet(ties=ties), rows=2, solved={0: ([0.25, 0.25], 1.0)})
+    core, state = bound(te.algorithms.Monet(ties=ties), rows=2, solved={0: ([0.25, 0.25], 1.0)})
     candidates, state = jax.jit(core.ask)(state)
     candidates = replace(candidates, niches=jnp.array([0, 0]), solutions=jnp.array([[0.5, 0.5], [0.75, 0.75]]))
     after, info = jax.jit(core.tell)(state, candidates, Evaluation(fitness=jnp.array([1.0, 1.0])))
@@ -194,15 +196,17 @@ def test_the_settings_that_the_paper_tuned():
     def three(settings):
         return settings.neighbours, settings.individual, settings.neighbour
 
-    assert three(te.Monet()) == (0.05, 0.3, "best")
-    assert three(te.Monet(tuned="archery")) == (0.39, 0.22, "best")
-    assert three(te.Monet(tuned="arm")) == (0.001, 0.54, "best")
-    assert three(te.Monet(tuned="cartpole")) == (0.01, 0.5, "best")
-    assert three(te.Monet(tuned="hexapod")) == (0.01, 0.0, "random")
+    assert three(te.algorithms.Monet()) == (0.05, 0.3, "best")
+    assert three(te.algorithms.Monet(tuned="archery")) == (0.39, 0.22, "best")
+    assert three(te.algorithms.Monet(tuned="arm")) == (0.001, 0.54, "best")
+    assert three(te.algorithms.Monet(tuned="cartpole")) == (0.01, 0.5, "best")
+    assert three(te.algorithms.Monet(tuned="hexapod")) == (0.01, 0.0, "random")
     # What is given goes before the preset, also where it is the default.
-    assert three(te.Monet(tuned="hexapod", individual=0.3, neighbour="best")) == (0.01, 0.3, "best")
-    assert dataclasses.replace(te.Monet(tuned="arm"), sigma=0.1) == te.Monet(tuned="arm", sigma=0.1)
-    assert list(label_algorithms(["monet", te.Monet(tuned="arm")])) == [
+    assert three(te.algorithms.Monet(tuned="hexapod", individual=0.3, neighbour="best")) == (0.01, 0.3, "best")
+    assert dataclasses.replace(te.algorithms.Monet(tuned="arm"), sigma=0.1) == te.algorithms.Monet(
+        tuned="arm", sigma=0.1
+    )
+    assert list(label_algorithms(["monet", te.algorithms.Monet(tuned="arm")])) == [
         "monet",
         "monet(neighbours=0.001, individual=0.54)",
     ]
@@ -210,8 +214,8 @@ def test_the_settings_that_the_paper_tuned():
 
 @pytest.mark.parametrize(("given", "links"), [(0.001, 1), (0.05, 15), (7, 7), (20.0, 20), (0.5, 150), (5000, 299)])
 def test_the_number_of_neighbours(given, links):
-    problem = te.Problem(np.linspace(0, 1, 300)[:, None], bounds=(0, 1), dim=2)
-    core = te.Monet(neighbours=given).bind(problem)
+    problem = te.algorithms.Problem(np.linspace(0, 1, 300)[:, None], bounds=(0, 1), dim=2)
+    core = te.algorithms.Monet(neighbours=given).bind(problem)
     assert (core.links, core.network.shape) == (links, (300, links))
     own = np.arange(300)[:, None]
     assert not (np.asarray(core.network) == own).any()
@@ -235,19 +239,21 @@ def test_the_number_of_neighbours(given, links):
 )
 def test_settings_that_can_t_be(settings, error, message):
     with pytest.raises(error, match=message):
-        te.Monet(**settings)
+        te.algorithms.Monet(**settings)
 
 
 def test_one_task_climbs_by_itself():
     """Whatever the share of individual learning: there is no neighbour to learn from."""
-    core, state = bound(te.Monet(individual=0.0, sigma=0.01), tasks=LINE[:1], solved={0: ([0.5, 0.5], 1.0)})
+    core, state = bound(te.algorithms.Monet(individual=0.0, sigma=0.01), tasks=LINE[:1], solved={0: ([0.5, 0.5], 1.0)})
     solutions = np.asarray(jax.jit(core.ask)(state)[0].solutions)
     assert len(np.unique(solutions[:, 0])) > 60
     assert (np.abs(solutions - 0.5) < 0.06).all()
 
 
 def test_tasks_without_a_distance_are_linked_at_random():
-    core = te.Monet(neighbours=20).bind(te.Problem(te.Tasks(range(6)), bounds=(0, 1), dim=2), batch_size=64)
+    core = te.algorithms.Monet(neighbours=20).bind(
+        te.algorithms.Problem(te.Tasks(range(6)), bounds=(0, 1), dim=2), batch_size=64
+    )
     assert core.network is None
     focal = jnp.arange(64, dtype=jnp.int32) % 6
     near = np.asarray(core._links(jax.random.key(0), focal))
@@ -272,7 +278,7 @@ def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
     assert all(len(set(row)) == 9 for row in near.tolist())
     monkeypatch.setattr("taskelites.core.selection.TABLE_ENTRIES", 10_000)
     with pytest.raises(ValueError, match=r"125 for each of 2,500 tasks, and 10,000 in all fit; .* neighbours=4$"):
-        te.Monet().bind(te.Problem(tasks, bounds=(0, 1), dim=2))
+        te.algorithms.Monet().bind(te.algorithms.Problem(tasks, bounds=(0, 1), dim=2))
 
 
 def test_golden_stream():

@@ -29,9 +29,9 @@ def test_the_archive_equals_that_of_the_paper_s_loop(sigma1, sigma2):
     """300 batches. With noise, the child itself may differ in its last bit (the compiler fuses multiply and add), so it
     is compared to 1e-14 and then taken over; every decision must be equal."""
     with host_precision():
-        problem = te.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
+        problem = te.algorithms.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
         settings = te.MultiTaskMapElites(
-            tournament=SIZES, variation=te.IsoLine(sigma1=sigma1, sigma2=sigma2), random_start=20
+            tournament=SIZES, variation=te.variation.IsoLine(sigma1=sigma1, sigma2=sigma2), random_start=20
         )
         core = settings.bind(problem, batch_size=8)
         loop = PaperLoop(POINTS, LOWER, UPPER, SIZES, sigma1, sigma2, batch_size=8, random_start=20, seed=11)
@@ -73,7 +73,9 @@ def run(algorithm, tasks, seed=0, evaluations=3000):
 
 def test_no_distance_is_a_tournament_of_one():
     points = np.linspace(0, 1, 250)[:, None]
-    with pytest.warns(te.TaskWarning, match="has no distance between tasks, so it chooses tasks uniformly") as caught:
+    with pytest.warns(
+        te.errors.TaskWarning, match="has no distance between tasks, so it chooses tasks uniformly"
+    ) as caught:
         blind = te.solve(
             lambda solutions, numbers: sphere(solutions, points[numbers]),
             te.Tasks(range(250)),
@@ -96,7 +98,7 @@ def test_replacement_false_with_all_tasks_solves_nothing_new():
 
 
 def test_the_random_start_is_rounded_up_to_whole_batches():
-    problem = te.Problem(np.linspace(0, 1, 1000)[:, None], bounds=(0, 1), dim=2)
+    problem = te.algorithms.Problem(np.linspace(0, 1, 1000)[:, None], bounds=(0, 1), dim=2)
     assert int(te.MultiTaskMapElites().bind(problem, 64).start_steps) == 2
     assert int(te.MultiTaskMapElites(random_start=64).bind(problem, 64).start_steps) == 1
     assert int(te.MultiTaskMapElites(random_start=0.1).bind(problem, 64).start_steps) == 2
@@ -110,7 +112,7 @@ def test_random_solutions_go_on_until_something_is_solved():
         seen.append(solutions.copy())
         return np.full(len(solutions), np.nan) if len(seen) <= 5 else sphere(solutions, tasks)
 
-    with pytest.warns(te.FitnessWarning, match="320 of 1,000 evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="320 of 1,000 evaluations failed"):
         result = te.solve(
             fails_at_first, np.linspace(0, 1, 300)[:, None], bounds=(0, 1), dim=3, call="batch", evaluations=1000
         )

@@ -26,7 +26,7 @@ def batch(solutions, tasks):
 
 
 def solve(tasks=BOX, **options):
-    usual = {"algorithm": te.ParametricTaskMapElites(cells=20, dataset=100), "evaluations": 1000, "seed": 1}
+    usual = {"algorithm": te.algorithms.ParametricTaskMapElites(cells=20, dataset=100), "evaluations": 1000, "seed": 1}
     return te.solve(batch, tasks, **{"bounds": (0, 1), "dim": 2, "call": "batch"} | usual | options)
 
 
@@ -94,18 +94,18 @@ def test_without_predictions_a_list_is_multi_task_map_elites():
     tasks = te.Tasks(te.tasks.cvt(30, BOX.lower, BOX.upper).descriptors, scale="range")
     same = {"tournament": (1, 5, 20), "random_start": 70, "reward": "rate"}
     plain = solve(tasks, algorithm=te.MultiTaskMapElites(variation="sbx", **same))
-    reduced = solve(tasks, algorithm=te.ParametricTaskMapElites(p_regression=0.0, **same))
+    reduced = solve(tasks, algorithm=te.algorithms.ParametricTaskMapElites(p_regression=0.0, **same))
     for name in ("solutions", "fitness", "last_improved", "task_evaluations"):
         assert np.array_equal(getattr(plain, name), getattr(reduced, name))
     assert np.array_equal(plain.history["tried_5"], reduced.history["tried_5"])
     assert reduced.repertoire is None
-    predicting = solve(tasks, algorithm=te.ParametricTaskMapElites(p_regression=1.0, **same))
+    predicting = solve(tasks, algorithm=te.algorithms.ParametricTaskMapElites(p_regression=1.0, **same))
     assert predicting.history["tried_5"][-1] < plain.history["tried_5"][-1]
 
 
 def told(settings, *rows):
     """A core on the box, and its state after rows of (task, solution, fitness)."""
-    core = settings.bind(te.Problem(BOX, bounds=(0, 1), dim=2))
+    core = settings.bind(te.algorithms.Problem(BOX, bounds=(0, 1), dim=2))
     tasks, solutions, fitness = (jnp.array(column) for column in zip(*rows, strict=True))
     candidates = Candidates(solutions=solutions, niches=core.cells(tasks), tasks=tasks, origin=jnp.full(len(rows), -1))
     return core, core.tell(core.init(KEY), candidates, Evaluation(fitness=fitness))[0]
@@ -114,7 +114,7 @@ def told(settings, *rows):
 @pytest.mark.parametrize(("ties", "kept"), [(False, 0.1), (True, 0.3)])
 def test_a_cell_keeps_the_best_with_its_task(ties, kept):
     with host_precision():
-        settings = te.ParametricTaskMapElites(cells=1, dataset=4, ties=ties)
+        settings = te.algorithms.ParametricTaskMapElites(cells=1, dataset=4, ties=ties)
         core, state = told(
             settings,
             ([0.1, 11.0], [0.1, 0.1], 1.0),
@@ -124,7 +124,7 @@ def test_a_cell_keeps_the_best_with_its_task(ties, kept):
         )
         assert float(state.archive.solutions[0, 0]) == kept
         assert np.allclose(core.elites(state).tasks, [[kept if kept < 0.2 else 0.2, 11.0 if kept < 0.2 else 12.0]])
-        data = te.Repertoire.of_solved(**core.kept(state)._asdict())
+        data = te.analysis.Repertoire.of_solved(**core.kept(state)._asdict())
         assert data.fitness.tolist() == [1.0, 0.5]
         assert np.allclose(data.tasks[1], [0.9, 19.0])
         assert data.numbers.tolist() == [0, 0]
@@ -181,10 +181,10 @@ def test_the_command_takes_a_box_and_behaviours(tmp_path, monkeypatch, capsys):
 
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"fits solutions to the descriptors of tasks, and these have none"):
-        te.ParametricTaskMapElites().bind(te.Problem(te.Tasks(["a", "b"]), bounds=(0, 1), dim=2))
+        te.algorithms.ParametricTaskMapElites().bind(te.algorithms.Problem(te.Tasks(["a", "b"]), bounds=(0, 1), dim=2))
     with pytest.raises(ValueError, match=r"p_regression must be a probability, from 0 to 1, not 2"):
-        te.ParametricTaskMapElites(p_regression=2)
+        te.algorithms.ParametricTaskMapElites(p_regression=2)
     with pytest.raises(ValueError, match=r"cells must be a whole number of at least 1 and at most 20,000"):
-        te.ParametricTaskMapElites(cells=0)
+        te.algorithms.ParametricTaskMapElites(cells=0)
     with pytest.raises(ValueError, match=r"compare needs the same tasks for all runs, and on a te.Box"):
         te.compare(batch, BOX, bounds=(0, 1), dim=2, algorithms=["pt-map-elites"], evaluations=100)

@@ -604,8 +604,8 @@ def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
 
 
 def sketch_of(points, titles=("a", "b"), **look):
-    strokes = [te.Stroke(points=each, colour="red", **look) for each in points]
-    return te.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]] * len(titles), titles=titles)
+    strokes = [te.show.Stroke(points=each, colour="red", **look) for each in points]
+    return te.show.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]] * len(titles), titles=titles)
 
 
 def numbers_of(sketch):
@@ -637,8 +637,8 @@ def test_a_sketch_without_strokes_is_an_empty_picture():
 
 
 def test_colours_of_a_sketch_keep_what_shines_through():
-    strokes = [te.Stroke(points=[[0, 0], [1, 1]], colour=colour) for colour in ("none", "#ff000080", "red")]
-    put, _ = numbers_of(te.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]], titles=["a"]))
+    strokes = [te.show.Stroke(points=[[0, 0], [1, 1]], colour=colour) for colour in ("none", "#ff000080", "red")]
+    put, _ = numbers_of(te.show.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]], titles=["a"]))
     colours = [mark["colour"] for mark in put["shapes"][0]["panels"][0]["marks"]]
     assert colours == ["#00000000", "#ff000080", "#ff0000ff"]
 
@@ -652,17 +652,17 @@ def test_a_sketch_of_lists_is_drawn_on_axes():
 
 def test_mistakes_in_a_sketch():
     with pytest.raises(TypeError, match="points must be an array of numbers, not of <U1"):
-        te.Stroke(points=[["a", "b"]], colour="red")
+        te.show.Stroke(points=[["a", "b"]], colour="red")
     with pytest.raises(ValueError, match="points must be an array of numbers, but its rows differ in length"):
-        te.Stroke(points=[[0, 1], [2]], colour="red")
+        te.show.Stroke(points=[[0, 1], [2]], colour="red")
     with pytest.raises(ValueError, match=r"limits must be finite.*limits\[1\] is \[0\.0, 0\.0, 0\.0, 1\.0\]"):
-        te.Sketch(strokes=[], limits=[[0.0, 1, 0, 1], [0, 0, 0, 1]], titles=["a", "b"])
+        te.show.Sketch(strokes=[], limits=[[0.0, 1, 0, 1], [0, 0, 0, 1]], titles=["a", "b"])
 
 
 @pytest.mark.parametrize(
     ("many", "trouble"),
     [
-        (lambda solutions, tasks: None, "draw.many must return a te.Sketch, not NoneType"),
+        (lambda solutions, tasks: None, "draw.many must return a te.show.Sketch, not NoneType"),
         (lambda solutions, tasks: sketch_of([]), "draw.many must return 1 pictures, one a solution, not 2"),
         (lambda solutions, tasks: sys.exit(3), "draw.many raised SystemExit: 3"),
     ],
@@ -686,10 +686,14 @@ def test_how_to_make_it_again():
     assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
     call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    call='batch',\n"
     call += "    evaluations=1000,\n    seed=4,\n"
-    settings["algorithm"] = about_settings(te.RandomSampling())
+    settings["algorithm"] = about_settings(te.algorithms.RandomSampling())
     assert again(result, None) == {"kind": "python", "text": f"{call}    algorithm='random',\n)"}
-    settings |= {"algorithm": about_settings(te.MultiTaskMapElites(variation=te.SBX(eta=3))), "samples": 2, "ahead": 4}
-    own = "    ahead=4,\n    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.SBX(eta=3)),\n"
+    settings |= {
+        "algorithm": about_settings(te.MultiTaskMapElites(variation=te.variation.SBX(eta=3))),
+        "samples": 2,
+        "ahead": 4,
+    }
+    own = "    ahead=4,\n    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.variation.SBX(eta=3)),\n"
     assert again(result, None)["text"] == f"{call}{own})"
     assert again(made([[0.0]], [1.0], settings=settings | {"call": "ask/tell"}), None)["kind"] == "none"
     assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}

@@ -280,7 +280,7 @@ def test_finished_files_are_enough(on_gpu, robot, unseen, tmp_path, monkeypatch)
     with pytest.raises(
         ValueError, match=r"holds runs with cma-es {.*'population': None.*}, and .* {.*'population': 20"
     ):
-        maker.compare("", robot("hexapod", 200, engine="warp"), {"cma-es": te.CmaEs(population=20)}, **sizes)
+        maker.compare("", robot("hexapod", 200, engine="warp"), {"cma-es": te.algorithms.CmaEs(population=20)}, **sizes)
     (tmp_path / "finished/cma-es-0-1.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"cma-es-0-1.npz' is damaged or holds no finished runs"):
         hexapod.reproduce_hexapod(tmp_path, progress=False, **ON_GPU)

@@ -397,7 +397,7 @@ def test_a_second_process_is_refused(tmp_path):
 
     def again(row):
         if not refused:
-            with pytest.raises(te.RunInUseError, match="is in use by"):
+            with pytest.raises(te.errors.RunInUseError, match="is in use by"):
                 run(out=out, resume=True)
             refused.append(row)
 
@@ -569,7 +569,7 @@ def test_the_command_says_what_can_not_go_on(simulator, capsys):
         (
             ["resume", "python"],
             "the run in 'python' was begun in Python, and only its program has the fitness: there, te.solve(..., "
-            "out=..., resume=True) with the same arguments goes on, and te.failures lists what failed",
+            "out=..., resume=True) with the same arguments goes on, and te.analysis.failures lists what failed",
         ),
         (["replay", "python", "1"], "run 'python' has no failure 1: it has none"),
     ):
@@ -581,7 +581,7 @@ def test_a_failure_is_made_again(simulator, capsys):
     with warnings.catch_warnings(action="ignore"):
         assert main([*RUN, "--evaluations", "300", "--out", "run", "--quiet"]) == 0
     os.chdir("/")
-    failure = te.failures(simulator / "run")[0]
+    failure = te.analysis.failures(simulator / "run")[0]
     capsys.readouterr()
     for more in ([], ["--here"]):
         assert main(["replay", str(simulator / "run"), "1", *more]) == 0

@@ -163,7 +163,7 @@ def test_mistakes_are_named(small_arm):
         te.solve(lambda x, t: 0.0, TASKS, bounds=(0, 1), dim=1, evaluations=10, samples=0)
 
 
-@pytest.mark.filterwarnings("ignore::taskelites.FitnessWarning")
+@pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
 def test_the_command_takes_samples_resumes_with_them_and_replays_a_failure(tmp_path, monkeypatch, capsys):
     (tmp_path / "noisy_module.py").write_text(
         "import taskelites as te\n"

@@ -195,7 +195,7 @@ def test_failures_are_counted_and_reported_once():
         values[1::8] = -np.inf
         return values
 
-    with pytest.warns(te.FitnessWarning, match=r"250 of 2,000 evaluations failed \(nan 250\)") as caught:
+    with pytest.warns(te.errors.FitnessWarning, match=r"250 of 2,000 evaluations failed \(nan 250\)") as caught:
         result = te.solve(sometimes, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=2000)
     assert len(caught) == 1
     assert (result.failed, result.infeasible) == (250, 250)
@@ -203,7 +203,7 @@ def test_failures_are_counted_and_reported_once():
 
 
 def test_nothing_solved_is_said():
-    with pytest.warns(te.FitnessWarning, match="no task was solved"):
+    with pytest.warns(te.errors.FitnessWarning, match="no task was solved"):
         result = te.solve(lambda x, t: float("-inf"), TASKS, bounds=(0, 1), dim=2, evaluations=70)
     assert result.coverage == 0
     assert result.infeasible == 70

@@ -23,7 +23,7 @@ def core():
     # Errors of 0.1 in each dimension alone: the metric is a ball of that radius.
     errors = np.sqrt(DIM) * 0.1 * np.eye(DIM)
     settings = SharedDescent(errors=errors, near=np.tile(np.arange(DIM), (50, 1)), digest="ball")
-    return settings.bind(te.Problem(TASKS, bounds=[(0, 1), (0, 10), (-1, 1)]), 16)
+    return settings.bind(te.algorithms.Problem(TASKS, bounds=[(0, 1), (0, 10), (-1, 1)]), 16)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_metric_is_the_root_of_the_covariance_of_the_errors(core):
 
 def test_a_task_is_its_own_first_neighbour_also_among_duplicates():
     settings = SharedDescent(errors=np.eye(1), near=np.zeros((30, 1), int), digest="")
-    core = settings.bind(te.Problem(np.zeros((30, 2)), (0, 1), 1))
+    core = settings.bind(te.algorithms.Problem(np.zeros((30, 2)), (0, 1), 1))
     neighbours = np.asarray(core.neighbours)
     assert neighbours[:, 0].tolist() == list(range(30))
     assert all(len(set(row)) == len(row) for row in neighbours.tolist())
@@ -126,7 +126,7 @@ def test_a_task_whose_predictions_failed_is_tried_with_other_elites(core):
 
 def test_one_task_is_enough():
     settings = SharedDescent(errors=np.eye(2), near=np.zeros((1, 1), int), digest="")
-    core = settings.bind(te.Problem([[0.5]], (0, 1), 2))
+    core = settings.bind(te.algorithms.Problem([[0.5]], (0, 1), 2))
     assert (core.rows, core.neighbours.tolist()) == (1, [[0]])
     assert chosen(core, jax.random.key(0), core.init(jax.random.key(0))).tolist() == [0]
 

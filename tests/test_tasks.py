@@ -126,7 +126,7 @@ def sphere(x, t):
 
 def test_few_tasks_and_unequal_ranges_get_one_warning_each():
     points = np.random.default_rng(0).random((50, 2)) * [1, 100]
-    with pytest.warns(te.TaskWarning) as caught:
+    with pytest.warns(te.errors.TaskWarning) as caught:
         te.solve(sphere, points, bounds=(0, 1), dim=2, call="batch", evaluations=10, replicates=2)
     texts = [str(item.message) for item in caught]
     assert len(texts) == 2

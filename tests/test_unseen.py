@@ -156,11 +156,11 @@ def test_other_bounds_cut_the_elites(result):
 
 def test_tasks_without_descriptors_are_known_by_their_text():
     earlier = by_hand(te.Tasks(["a", "bb", "ccc", "e"]), np.array([[0.1], [0.2], [0.3], [np.nan]]))
-    solutions, numbers = warm_initial(earlier, te.Problem(te.Tasks(["dddd", "ccc", "a", "e"]), (0, 1), 1))
+    solutions, numbers = warm_initial(earlier, te.algorithms.Problem(te.Tasks(["dddd", "ccc", "a", "e"]), (0, 1), 1))
     assert numbers.tolist() == [1, 2]
     assert solutions.tolist() == [[0.3], [0.1]]
     with pytest.raises(ValueError, match="warm_start has no solved task in common with these"):
-        warm_initial(earlier, te.Problem(te.Tasks(["x"]), (0, 1), 1))
+        warm_initial(earlier, te.algorithms.Problem(te.Tasks(["x"]), (0, 1), 1))
 
 
 def test_a_warm_run_goes_on_where_it_stopped(result, tmp_path):
@@ -206,7 +206,7 @@ def test_extend_keeps_elites_that_fail_now(half):
     def crashing(solutions, tasks):
         return np.where(tasks[:, 0] < 0.5, np.nan, fitness(solutions, tasks))
 
-    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         more = half.extend(NEW[::2], crashing, evaluations=200)
     assert (more.fitness[:30] >= half.fitness).all()
 

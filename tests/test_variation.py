@@ -45,12 +45,12 @@ def test_settings_can_be_swept_with_vmap(name):
 
 def test_iso_line_without_noise_is_the_first_parent():
     first, second = parents()
-    assert np.array_equal(te.IsoLine(sigma1=0.0, sigma2=0.0)(KEY, first, second, LOWER, UPPER), first)
+    assert np.array_equal(te.variation.IsoLine(sigma1=0.0, sigma2=0.0)(KEY, first, second, LOWER, UPPER), first)
 
 
 def test_iso_line_without_isotropic_part_stays_on_the_line():
     first, second = jnp.array([[0.4, 0.5]]), jnp.array([[0.5, 0.6]])
-    children = te.IsoLine(sigma1=0.0, sigma2=0.2)(
+    children = te.variation.IsoLine(sigma1=0.0, sigma2=0.2)(
         KEY, jnp.tile(first, (4000, 1)), jnp.tile(second, (4000, 1)), jnp.zeros(2), jnp.ones(2)
     )
     steps = np.asarray((children - first) / (second - first))
@@ -62,7 +62,7 @@ def test_iso_line_without_isotropic_part_stays_on_the_line():
 def test_iso_line_without_line_is_isotropic_in_widths_of_the_box():
     middle = jnp.tile((LOWER + UPPER) / 2, (4000, 1))
     first, second = middle, middle + 0.2 * (UPPER - LOWER)
-    children = te.IsoLine(sigma1=0.01, sigma2=0.0)(KEY, first, second, LOWER, UPPER)
+    children = te.variation.IsoLine(sigma1=0.01, sigma2=0.0)(KEY, first, second, LOWER, UPPER)
     steps = np.asarray((children - first) / (UPPER - LOWER))
     assert np.allclose(steps.std(axis=0), 0.01, rtol=0.06)
     assert np.abs(np.corrcoef(steps.T) - np.eye(3)).max() < 0.06  # each dimension has a number of its own
@@ -70,8 +70,8 @@ def test_iso_line_without_line_is_isotropic_in_widths_of_the_box():
 
 def test_sbx_of_equal_parents_is_the_parent_and_its_mean_is_theirs():
     first, second = jnp.full((20000, 1), 0.4), jnp.full((20000, 1), 0.6)
-    assert np.array_equal(te.SBX()(KEY, first, first, jnp.zeros(1), jnp.ones(1)), first)
-    children = np.asarray(te.SBX(eta=10.0)(KEY, first, second, jnp.zeros(1), jnp.ones(1)))
+    assert np.array_equal(te.variation.SBX()(KEY, first, first, jnp.zeros(1), jnp.ones(1)), first)
+    children = np.asarray(te.variation.SBX(eta=10.0)(KEY, first, second, jnp.zeros(1), jnp.ones(1)))
     assert abs(children.mean() - 0.5) < 0.005
     # Half of the spread factors contract; with eta = 10 most children are near one of their parents.
     near = np.minimum(np.abs(children - 0.4), np.abs(children - 0.6))
@@ -81,7 +81,7 @@ def test_sbx_of_equal_parents_is_the_parent_and_its_mean_is_theirs():
 def test_sbx_spread_has_the_published_distribution():
     """Far from the bounds, P(spread <= b) = b^(eta + 1) / 2 for b <= 1."""
     first, second = jnp.full((40000, 1), -1.0), jnp.full((40000, 1), 1.0)
-    children = te.SBX(eta=2.0)(KEY, first, second, jnp.full(1, -1e4), jnp.full(1, 1e4))
+    children = te.variation.SBX(eta=2.0)(KEY, first, second, jnp.full(1, -1e4), jnp.full(1, 1e4))
     spread = np.abs(np.asarray(children))
     for b in (0.5, 0.8, 1.0):
         assert abs((spread <= b).mean() - 0.5 * b**3) < 0.01
@@ -89,17 +89,17 @@ def test_sbx_spread_has_the_published_distribution():
 
 def test_gaussian_without_noise_is_the_parent_and_ignores_the_second():
     first, second = parents()
-    assert np.array_equal(te.Gaussian(sigma=0.0)(KEY, first, second, LOWER, UPPER), first)
-    same = te.Gaussian()(KEY, first, second, LOWER, UPPER)
-    assert np.array_equal(same, te.Gaussian()(KEY, first, first, LOWER, UPPER))
+    assert np.array_equal(te.variation.Gaussian(sigma=0.0)(KEY, first, second, LOWER, UPPER), first)
+    same = te.variation.Gaussian()(KEY, first, second, LOWER, UPPER)
+    assert np.array_equal(same, te.variation.Gaussian()(KEY, first, first, LOWER, UPPER))
 
 
 def test_polynomial_mutates_at_its_rate_and_reaches_both_ends():
     first = jnp.full((20000, 4), 0.5)
-    children = te.Polynomial(eta=20.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4))
+    children = te.variation.Polynomial(eta=20.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4))
     assert abs(float((children != first).mean()) - 0.25) < 0.01
-    wild = np.asarray(te.Polynomial(eta=0.0, rate=1.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4)))
+    wild = np.asarray(te.variation.Polynomial(eta=0.0, rate=1.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4)))
     assert abs(wild.mean() - 0.5) < 0.01  # eta = 0 is uniform on the box
     assert wild.min() < 0.001
     assert wild.max() > 0.999
-    assert np.array_equal(te.Polynomial(rate=0.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4)), first)
+    assert np.array_equal(te.variation.Polynomial(rate=0.0)(KEY, first, first, jnp.zeros(4), jnp.ones(4)), first)

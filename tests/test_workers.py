@@ -188,7 +188,7 @@ def expected_kinds(solutions):
 
 
 def solve_flaky(out, evaluations, **options):
-    with pytest.warns(te.FitnessWarning, match="evaluations failed"):
+    with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         return te.solve(
             flaky, TASKS, bounds=(0, 1), dim=2, evaluations=evaluations, workers=3, timeout=3, out=out, **options
         )
@@ -197,7 +197,7 @@ def solve_flaky(out, evaluations, **options):
 def assert_accounted_for(result, evaluations, out):
     assert result.evaluations == result.task_evaluations.sum() == evaluations
     assert result.failed == sum(result.failures.values())
-    kept = te.failures(out)
+    kept = te.analysis.failures(out)
     assert [failure.id for failure in kept] == list(range(1, len(kept) + 1))
     assert len({failure.evaluation for failure in kept}) == len(kept)
     for failure in kept:
@@ -264,7 +264,7 @@ def test_a_batch_of_the_wrong_shape_fails_as_a_whole():
         calls.append(len(solutions))
         return sphere(solutions, tasks) if len(calls) % 5 else np.array([1.0])
 
-    with pytest.warns(te.FitnessWarning, match="nonsense"):
+    with pytest.warns(te.errors.FitnessWarning, match="nonsense"):
         result = te.solve(odd, TASKS, call="batch", **PROBLEM)
     assert set(calls) == {64, 60}
     assert result.failures == {"nonsense": 128}
@@ -297,7 +297,7 @@ def test_retries_end():
             raise OSError("busy")
         return 0.0
 
-    with pytest.warns(te.FitnessWarning, match="raised"):
+    with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(never, TASKS, on_error="retry", retries=3, bounds=(0, 1), dim=1, evaluations=100)
     assert result.evaluations == 100
     assert result.retried == 3 * result.failed
@@ -396,7 +396,7 @@ def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
 
 
 def test_failures_in_a_large_batch_are_no_streak():
-    with pytest.warns(te.FitnessWarning, match="raised"):
+    with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(
             lambda x, t: 1 / int(x[0] > 0.5), TASKS, bounds=(0, 1), dim=1, evaluations=8192, batch_size=4096
         )
@@ -429,10 +429,10 @@ def test_a_fitness_that_leaves_or_forks_is_one_that_fails():
             raise RuntimeError("in the child")
         return sphere_each(solution, task)
 
-    with pytest.warns(te.FitnessWarning, match=r"\(raised \d+\)"):
+    with pytest.warns(te.errors.FitnessWarning, match=r"\(raised \d+\)"):
         result = te.solve(leaves, TASKS, workers=2, **PROBLEM | {"evaluations": 200})
     assert result.evaluations == 200
-    with pytest.warns(te.FitnessWarning, match="raised"):
+    with pytest.warns(te.errors.FitnessWarning, match="raised"):
         te.solve(lambda x, t: sys.exit(3) if x[0] > 0.5 else 0.0, TASKS, **PROBLEM)
 
 
@@ -456,9 +456,9 @@ def test_any_text_of_an_error_is_kept(text, tmp_path):
             raise ValueError(text)
         return 0.0
 
-    with pytest.warns(te.FitnessWarning, match="raised"):
+    with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(fails, TASKS, bounds=(0, 1), dim=1, evaluations=64, out=tmp_path / "run")
-    kept = te.failures(tmp_path / "run")
+    kept = te.analysis.failures(tmp_path / "run")
     assert len(kept) == result.failed
     assert all(len(failure.message) < 700 and "\n" not in failure.message for failure in kept)
 
@@ -547,7 +547,7 @@ def test_auto_gives_the_same_bits():
 def test_workers_that_make_it_slower_are_told_of(monkeypatch):
     monkeypatch.setattr("taskelites.search.sync_loop._SLOW_SECONDS", 0.01)
     with pytest.warns(
-        te.FitnessWarning, match=r"workers make this run slower: [\d,]+ evaluations took .* workers='auto'"
+        te.errors.FitnessWarning, match=r"workers make this run slower: [\d,]+ evaluations took .* workers='auto'"
     ):
         te.solve(lambda x, t: 0.0, TASKS, workers=1, bounds=(0, 1), dim=2, evaluations=10_000)
 

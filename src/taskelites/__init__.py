@@ -11,89 +11,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from taskelites import show
-    from taskelites.algorithms import (
-        Auto,
-        CmaEs,
-        MapElitesAll,
-        MapElitesRandom,
-        Monet,
-        MultiTaskMapElites,
-        MultiTaskMultiBehaviour,
-        ParametricTaskMapElites,
-        RandomSampling,
-    )
-    from taskelites.analysis import Cover, Transfer, cover, reevaluate, transfer
-    from taskelites.core.variation import SBX, Gaussian, IsoLine, Polynomial
+    from taskelites import algorithms, show
+    from taskelites import analysis as analysis
+    from taskelites import errors as errors
+    from taskelites import experiments as experiments
+    from taskelites.algorithms import Auto, MultiTaskMapElites
+    from taskelites.analysis import cover, reevaluate, transfer
+    from taskelites.core import variation as variation
     from taskelites.domains import domain
-    from taskelites.errors import (
-        FitnessError,
-        FitnessWarning,
-        Interrupted,
-        RunInUseError,
-        StorageError,
-        TaskelitesError,
-        TaskWarning,
-        UserError,
-    )
+    from taskelites.errors import FitnessError, Interrupted, StorageError, TaskelitesError
     from taskelites.evaluation import RayExecutor
-    from taskelites.experiments import Bench, Comparison, bench, compare
+    from taskelites.experiments import Comparison, bench, compare
     from taskelites.problem import tasks
-    from taskelites.problem.problem import Domain, Problem
-    from taskelites.problem.sketch import Sketch, Stroke
+    from taskelites.problem.problem import Domain
     from taskelites.problem.tasks import Box, Tasks
-    from taskelites.results.prediction import Prediction
-    from taskelites.results.repertoire import Repertoire
     from taskelites.results.result import Result, load
-    from taskelites.runs import callbacks, failures
+    from taskelites.runs import callbacks
     from taskelites.search import Optimizer, Target, solve
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "SBX",
     "Auto",
-    "Bench",
     "Box",
-    "CmaEs",
     "Comparison",
-    "Cover",
     "Domain",
     "FitnessError",
-    "FitnessWarning",
-    "Gaussian",
     "Interrupted",
-    "IsoLine",
-    "MapElitesAll",
-    "MapElitesRandom",
-    "Monet",
     "MultiTaskMapElites",
-    "MultiTaskMultiBehaviour",
     "Optimizer",
-    "ParametricTaskMapElites",
-    "Polynomial",
-    "Prediction",
-    "Problem",
-    "RandomSampling",
     "RayExecutor",
-    "Repertoire",
     "Result",
-    "RunInUseError",
-    "Sketch",
     "StorageError",
-    "Stroke",
     "Target",
-    "TaskWarning",
     "TaskelitesError",
     "Tasks",
-    "Transfer",
-    "UserError",
+    "algorithms",
     "bench",
     "callbacks",
     "compare",
     "cover",
     "domain",
-    "failures",
     "load",
     "reevaluate",
     "show",
@@ -102,33 +60,43 @@ __all__ = [
     "transfer",
 ]
 
-# Where each name is, found when it is first used: a worker imports the user's module, which imports this one for its
+# The room of each name, imported on first use: a worker imports the user's module, which imports this one for its
 # `te.Domain`, and JAX in every worker would cost a second and a hundred megabytes each.
-_ROOMS = {
-    "algorithms": (
-        *("Auto", "CmaEs", "MapElitesAll", "MapElitesRandom", "Monet", "MultiTaskMapElites"),
-        *("MultiTaskMultiBehaviour", "ParametricTaskMapElites", "RandomSampling"),
-    ),
-    "analysis": ("Cover", "Transfer", "cover", "reevaluate", "transfer"),
-    "domains": ("domain",),
-    "errors": (
-        *("FitnessError", "FitnessWarning", "Interrupted", "RunInUseError"),
-        *("StorageError", "TaskWarning", "TaskelitesError", "UserError"),
-    ),
-    "evaluation": ("RayExecutor",),
-    "experiments": ("Bench", "Comparison", "bench", "compare"),
-    "problem.problem": ("Domain", "Problem"),
-    "problem.sketch": ("Sketch", "Stroke"),
-    "problem.tasks": ("Box", "Tasks"),
-    "results.prediction": ("Prediction",),
-    "results.repertoire": ("Repertoire",),
-    "results.result": ("Result", "load"),
-    "runs": ("failures",),
-    "search": ("Optimizer", "Target", "solve"),
-    "core.variation": ("SBX", "Gaussian", "IsoLine", "Polynomial"),
+_ROOM_OF = {
+    "Auto": "algorithms",
+    "Box": "problem.tasks",
+    "Comparison": "experiments",
+    "Domain": "problem.problem",
+    "FitnessError": "errors",
+    "Interrupted": "errors",
+    "MultiTaskMapElites": "algorithms",
+    "Optimizer": "search",
+    "RayExecutor": "evaluation",
+    "Result": "results.result",
+    "StorageError": "errors",
+    "Target": "search",
+    "TaskelitesError": "errors",
+    "Tasks": "problem.tasks",
+    "bench": "experiments",
+    "compare": "experiments",
+    "cover": "analysis",
+    "domain": "domains",
+    "load": "results.result",
+    "reevaluate": "analysis",
+    "solve": "search",
+    "transfer": "analysis",
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES = {"callbacks": "runs.callbacks", "show": "show", "tasks": "problem.tasks"}
+# Public modules; all names that are not at the top are in one of these.
+_MODULES = {
+    "algorithms": "algorithms",
+    "analysis": "analysis",
+    "callbacks": "runs.callbacks",
+    "errors": "errors",
+    "experiments": "experiments",
+    "show": "show",
+    "tasks": "problem.tasks",
+    "variation": "core.variation",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -142,4 +110,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -13,6 +13,7 @@ from taskelites.algorithms.mtmb_map_elites import MultiTaskMultiBehaviour
 from taskelites.algorithms.pt_map_elites import ParametricTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import InvalidTypeError, one_of
+from taskelites.problem.problem import Problem
 
 ALGORITHMS: dict[str, type[Settings]] = {
     "auto": Auto,
@@ -41,6 +42,7 @@ __all__ = [
     "MultiTaskMapElites",
     "MultiTaskMultiBehaviour",
     "ParametricTaskMapElites",
+    "Problem",
     "RandomSampling",
     "Settings",
     "as_algorithm",

@@ -66,7 +66,7 @@ class CmaEs:
     Example:
         >>> import taskelites as te
         >>> arm = te.domain("arm", tasks=200)
-        >>> result = te.solve(arm, evaluations=40_000, algorithm=te.CmaEs())
+        >>> result = te.solve(arm, evaluations=40_000, algorithm=te.algorithms.CmaEs())
         >>> result.task_evaluations.tolist() == [200] * 200
         True
     """

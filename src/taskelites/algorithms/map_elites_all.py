@@ -44,7 +44,7 @@ class MapElitesAll:
     Example:
         >>> import taskelites as te
         >>> arm = te.domain("arm", tasks=300)
-        >>> result = te.solve(arm, evaluations=30_000, algorithm=te.MapElitesAll(), batch_size=16)
+        >>> result = te.solve(arm, evaluations=30_000, algorithm=te.algorithms.MapElitesAll(), batch_size=16)
         >>> int(result.task_evaluations.max() - result.task_evaluations.min()) < 10
         True
     """

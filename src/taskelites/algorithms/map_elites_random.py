@@ -24,7 +24,7 @@ class MapElitesRandom:
     Example:
         >>> import taskelites as te
         >>> arm = te.domain("arm", tasks=300)
-        >>> result = te.solve(arm, evaluations=10_000, algorithm=te.MapElitesRandom(variation="sbx"))
+        >>> result = te.solve(arm, evaluations=10_000, algorithm=te.algorithms.MapElitesRandom(variation="sbx"))
         >>> result.coverage
         1.0
     """

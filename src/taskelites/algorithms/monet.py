@@ -77,9 +77,9 @@ class Monet:
 
     Example:
         >>> import taskelites as te
-        >>> te.Monet(tuned="arm", individual=0.5)
+        >>> te.algorithms.Monet(tuned="arm", individual=0.5)
         Monet(neighbours=0.001, individual=0.5, neighbour='best', sigma=0.05, eta=10.0, random_start=0.1, ties=False)
-        >>> te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm=te.Monet()).coverage
+        >>> te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm=te.algorithms.Monet()).coverage
         1.0
     """
 

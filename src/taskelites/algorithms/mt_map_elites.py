@@ -53,7 +53,8 @@ class MultiTaskMapElites:
 
     Args:
         tournament: sizes among which the bandit chooses, or one fixed size.
-        variation: "iso_line", "sbx", "gaussian", "polynomial", or an operator such as `te.IsoLine(sigma1=0.02)`.
+        variation: "iso_line", "sbx", "gaussian", "polynomial", or an operator such as
+            `te.variation.IsoLine(sigma1=0.02)`.
         random_start: how many random solutions come first (K of the paper), rounded up to whole batches; a fraction
             such as 0.1 is that share of the number of tasks.
         replacement: whether the tournament draws a task more than once. Without, a size of all tasks is always the
@@ -63,7 +64,7 @@ class MultiTaskMapElites:
 
     Example:
         >>> import jax, numpy as np, taskelites as te
-        >>> problem = te.Problem(np.random.rand(300, 2), bounds=(0, 1), dim=10)
+        >>> problem = te.algorithms.Problem(np.random.rand(300, 2), bounds=(0, 1), dim=10)
         >>> core = te.MultiTaskMapElites(tournament=50).bind(problem)
         >>> candidates, state = core.ask(core.init(jax.random.key(0)))
         >>> candidates.solutions.shape, candidates.niches.shape, candidates.tasks.shape

@@ -68,7 +68,7 @@ class MultiTaskMultiBehaviour:
         ...     dim=2,
         ...     behaviour=[(0, 1)],
         ...     evaluations=20_000,
-        ...     algorithm=te.MultiTaskMultiBehaviour(cells=(4,)),
+        ...     algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=(4,)),
         ... )
         >>> np.floor(4 * np.sort(result.solutions_of(100).behaviour[:, 0])).tolist()
         [0.0, 1.0, 2.0, 3.0]

@@ -33,7 +33,7 @@ class RandomSampling:
 
     Example:
         >>> import taskelites as te
-        >>> te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm=te.RandomSampling()).coverage
+        >>> te.solve(te.domain("arm", tasks=300), evaluations=10_000, algorithm=te.algorithms.RandomSampling()).coverage
         1.0
     """
 

@@ -63,7 +63,7 @@ class SharedDescent:
     Example:
         >>> import numpy as np, taskelites as te
         >>> from taskelites.algorithms.shared_descent import SharedDescent
-        >>> problem = te.Problem(np.random.rand(300, 2), bounds=(0, 1), dim=3)
+        >>> problem = te.algorithms.Problem(np.random.rand(300, 2), bounds=(0, 1), dim=3)
         >>> settings = SharedDescent(errors=np.eye(3), near=np.tile(np.arange(3), (300, 1)), digest="all alike")
         >>> settings.bind(problem).rows
         64

@@ -1,7 +1,10 @@
-"""What a result tells: elites measured again, a few of them for all tasks, their copies on other tasks."""
+"""What a result tells: elites measured again, a few of them for all tasks, their copies on other tasks; failures."""
 
 from taskelites.analysis.covering import Cover, cover
 from taskelites.analysis.noise import reevaluate
 from taskelites.analysis.transferring import Transfer, transfer
+from taskelites.results.prediction import Prediction
+from taskelites.results.repertoire import Repertoire
+from taskelites.runs import failures
 
-__all__ = ["Cover", "Transfer", "cover", "reevaluate", "transfer"]
+__all__ = ["Cover", "Prediction", "Repertoire", "Transfer", "cover", "failures", "reevaluate", "transfer"]

@@ -184,7 +184,8 @@ def as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     if not isinstance(origin, dict) or not isinstance(origin.get("command"), list):
         raise InvalidValueError(
             f"the run in {options.run!r} was begun in Python, and only its program has the fitness: there, "
-            "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.failures lists what failed"
+            "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.analysis.failures lists what "
+            "failed"
         )
     place = origin.get("folder")
     there = contextlib.chdir(place) if isinstance(place, str) and Path(place).is_dir() else contextlib.nullcontext()

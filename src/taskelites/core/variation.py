@@ -151,7 +151,9 @@ def as_variation(variation: Any) -> Any:
     if isinstance(variation, str):
         return OPERATORS[one_of("variation", variation, OPERATORS)]()
     if not callable(variation) or isinstance(variation, type):
-        raise InvalidTypeError(f"variation must be a name or an operator such as te.IsoLine(), not {variation!r}")
+        raise InvalidTypeError(
+            f"variation must be a name or an operator such as te.variation.IsoLine(), not {variation!r}"
+        )
     for item in fields(variation) if is_dataclass(variation) else ():
         value = getattr(variation, item.name)
         if isinstance(value, str) or (isinstance(value, int | float) and not math.isfinite(value)):

@@ -26,7 +26,7 @@ class Problem:
 
     Example:
         >>> import numpy as np, taskelites as te
-        >>> problem = te.Problem(np.random.rand(300, 2), bounds=[(0, 1), (-5, 5)])
+        >>> problem = te.algorithms.Problem(np.random.rand(300, 2), bounds=[(0, 1), (-5, 5)])
         >>> problem.dim, problem.lower.tolist(), problem.upper.tolist()
         (2, [0.0, -5.0], [1.0, 5.0])
     """

@@ -195,7 +195,7 @@ def failures(run: Any) -> list[FailedEvaluation]:
 
     Example:
         >>> import tempfile, taskelites as te
-        >>> te.failures(tempfile.mkdtemp())
+        >>> te.analysis.failures(tempfile.mkdtemp())
         []
     """
     folder = Path(run)

@@ -1,5 +1,6 @@
 """Plots, each of which takes matplotlib axes to draw on and returns those it drew on; and films."""
 
+from taskelites.problem.sketch import Sketch, Stroke
 from taskelites.show.analyses import cover, transfer
 from taskelites.show.comparison_plots import comparison, finals
 from taskelites.show.curve_plots import bandit, curves
@@ -9,6 +10,8 @@ from taskelites.show.map_plots import map, maps
 from taskelites.show.report import report
 
 __all__ = [
+    "Sketch",
+    "Stroke",
     "bandit",
     "comparison",
     "cover",

@@ -21,7 +21,7 @@ def new_strategy(settings: CmaEs, dim: int, seed: int) -> Any:
 
     Example:
         >>> import taskelites as te
-        >>> new_strategy(te.CmaEs(), dim=10, seed=0).popsize
+        >>> new_strategy(te.algorithms.CmaEs(), dim=10, seed=0).popsize
         10
     """
     cma = import_cma()

@@ -47,9 +47,9 @@ def report(
         domain: that was solved; its `draw` shows the solution of a task that is clicked on. Without one, the numbers of
             the solution are shown as bars, which they always are below.
         command: that makes the run again, to be shown.
-        failures: of evaluations, to be listed: what `te.failures(run_folder)` gives.
+        failures: of evaluations, to be listed: what `te.analysis.failures(run_folder)` gives.
         drawing_time: seconds that `draw` may take for all tasks together; `math.inf` draws all of them, 0 none. A
-            `draw` with a method `many` (`te.Sketch`) draws thousands at once.
+            `draw` with a method `many` (`te.show.Sketch`) draws thousands at once.
         tell: told how many are drawn.
 
     Returns:

@@ -202,7 +202,7 @@ def _sketch(many: Callable[..., Any], arguments: tuple[Any, Any], number: int) -
     """What `many` returns, if it is what it should be."""
     sketch = many(*arguments)
     if not isinstance(sketch, Sketch):
-        raise DrawingError(f"draw.many must return a te.Sketch, not {type(sketch).__name__}")
+        raise DrawingError(f"draw.many must return a te.show.Sketch, not {type(sketch).__name__}")
     if len(sketch.titles) != number:
         raise DrawingError(f"draw.many must return {number} pictures, one a solution, not {len(sketch.titles)}")
     return sketch

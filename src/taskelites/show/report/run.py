@@ -56,7 +56,7 @@ def run_contents(
         blob: gets the arrays.
         domain: whose `draw` shows solutions.
         command: that makes the run again.
-        failures: of evaluations, as `te.failures` gives them.
+        failures: of evaluations, as `te.analysis.failures` gives them.
         drawing_time: seconds that `draw` may take for all tasks together.
         tell: told how many are drawn.
     """
