@@ -17,9 +17,10 @@ import numpy as np
 import taskelites as te
 from taskelites.algorithms.auto import NUMBERS, RULES, WAYS
 from taskelites.core.metrics import area, evaluations_to, held
-from taskelites.search.history import logged_points
+from taskelites.search.history import Recorder, logged_points
 from taskelites.search.jax_loop import JaxLoop
 from taskelites.search.job import make_job
+from taskelites.search.loop import Control
 
 SEED = 1000
 
@@ -106,7 +107,7 @@ def speed(options):
 def _advanced(domain, algorithm, steps=4000):
     """What takes so many steps from where as many were taken."""
     job = make_job(domain, algorithm=algorithm, evaluations=1_000_000)
-    search = JaxLoop(job, [SEED])
+    search = JaxLoop(job, [Recorder(job, SEED)], Control())
     search.states, _ = search._advanced(steps, 64)
     return lambda: search._advanced(steps, 64)[0]
 

@@ -30,10 +30,10 @@ import transcription
 
 import taskelites as te
 from taskelites.core import random
-from taskelites.runs import Checkpointer, Interruption
 from taskelites.search.history import Recorder
 from taskelites.search.jax_loop import JaxLoop, _advance
 from taskelites.search.job import make_job
+from taskelites.search.loop import Control
 
 MILLION = 1_000_000
 
@@ -58,10 +58,9 @@ def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any
     job = make_job(domain, algorithm="mt-map-elites", evaluations=evaluations)
 
     def run() -> Any:
-        search = JaxLoop(job, [0])
-        recorders = [Recorder(job, 0, None)]
-        search.run(recorders, Interruption(), lambda *_: None, Checkpointer())
-        return search.results(recorders)[0].fitness
+        search = JaxLoop(job, [Recorder(job, seed=0)], Control())
+        search.run()
+        return search.results()[0].fitness
 
     return run
 

@@ -12,11 +12,11 @@ import pytest
 from conftest import sphere, sphere_each
 
 import taskelites as te
-from taskelites.runs import Checkpointer, Interruption
 from taskelites.search import compile_cache as programs
 from taskelites.search.history import Recorder
 from taskelites.search.jax_loop import JaxLoop, _advance
 from taskelites.search.job import make_job
+from taskelites.search.loop import Control
 
 TASKS = np.linspace(0, 1, 250)[:, None]
 
@@ -121,10 +121,9 @@ def test_replicates_are_the_runs_of_the_following_seeds(call):
 def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
     """As on an accelerator, where one program holds all of them."""
     job = make_job(exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=2000)
-    together = JaxLoop(job, [4, 5, 6])
-    recorders = [Recorder(job, i, None) for i in range(3)]
-    together.run(recorders, Interruption(), lambda *_: None, Checkpointer())
-    for i, result in enumerate(together.results(recorders)):
+    together = JaxLoop(job, [Recorder(job, seed) for seed in (4, 5, 6)], Control())
+    together.run()
+    for i, result in enumerate(together.results()):
         assert_same(result, run("jax", seed=4 + i))
 
 
@@ -260,10 +259,9 @@ def test_replicates_reach_their_target_each_in_its_own_time():
     job = make_job(
         exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=100_000, target=-0.3
     )
-    together = JaxLoop(job, [4, 5, 6])
-    recorders = [Recorder(job, i, None) for i in range(3)]
-    together.run(recorders, Interruption(), lambda *_: None, Checkpointer())
-    for side_by_side, alone in zip(together.results(recorders), results, strict=True):
+    together = JaxLoop(job, [Recorder(job, seed) for seed in (4, 5, 6)], Control())
+    together.run()
+    for side_by_side, alone in zip(together.results(), results, strict=True):
         assert np.array_equal(side_by_side.solutions, alone.solutions)
         assert side_by_side.evaluations == alone.evaluations
 
@@ -489,7 +487,7 @@ def test_an_error_inside_a_compiled_run_is_a_fitness_error():
     def fitness(solution, task):
         return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), solution, vmap_method="sequential")
 
-    with pytest.raises(te.FitnessError, match="fitness failed inside the compiled run: ") as caught:
+    with pytest.raises(te.FitnessError, match="fitness failed inside the compiled program: ") as caught:
         te.solve(fitness, TASKS, bounds=(0, 1), dim=1, call="jax", evaluations=64)
     assert caught.value.result.evaluations == 0
 

@@ -3,22 +3,24 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from taskelites.algorithms import Candidates
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidTypeError, InvalidValueError
-from taskelites.evaluation import Dispatcher, EvaluationOptions, Failure, JaxFitness, Outcomes, alone
+from taskelites.evaluation import EvaluationOptions, Failure, JaxFitness, Outcomes, alone, compiled_errors
 from taskelites.problem.problem import CALLS, check_fitness, is_domain
 from taskelites.problem.tasks import Box, Tasks, as_tasks
 from taskelites.results.result import Result
 from taskelites.runs import FailureLog, Interruption, Progress
-from taskelites.runs.failure_log import first_error
+from taskelites.runs.failure_log import raise_first
 from taskelites.runs.identity import text_of
 from taskelites.search.job import check_compiled
+from taskelites.search.loop import Evaluator, evaluate_together
 
 # Rows that are laid out at a time. A call of a function over arrays gets as many: enough to keep its threads busy, few
 # enough to answer Ctrl-C soon.
@@ -216,71 +218,62 @@ class Rows:
 
     def _evaluate(self, interruption: Interruption, keep: Callable[[np.ndarray], None] | None) -> None:
         saved = time.monotonic()
+        total = len(self.values)
+
+        def halt() -> bool:
+            return interruption.noted
+
         try:
-            # Closed whatever happens, or an exception that somebody holds would hold workers, too.
-            with closing(self._outcomes(lambda: interruption.noted)) as stream:
-                for found in stream:
-                    self._take(*found)
-                    if self._bar is not None:
-                        self._bar.update(self.done, self._counts)
-                    if keep is not None and time.monotonic() - saved > _SAVE_SECONDS:
-                        keep(self.values[: self.done])
-                        saved = time.monotonic()
-        except FitnessError:
+            with closing(self._evaluator(halt)) as evaluator:
+                while self.done < total and not halt():
+                    for _ in evaluate_together(evaluator, [self], halt, offset=self.done):
+                        if self._bar is not None:
+                            self._bar.update(self.done, self._counts)
+                        if keep is not None and time.monotonic() - saved > _SAVE_SECONDS:
+                            keep(self.values[: self.done])
+                            saved = time.monotonic()
+            self.failures.check(ended=self.done == total)
+        except FitnessError as error:
             if not interruption.noted:  # or it is a pool whose processes heard of Ctrl-C first
-                raise
-        self._check(ended=self.done == len(self.values))
+                raise self._explained(error) from error.__cause__
 
-    def _take(self, outcomes: Outcomes, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
-        """Keep what came, which follows what came before; raise, if that is to end it."""
-        error, usable = None, len(outcomes)
-        if self.trial.evaluation_options.on_error == "raise":
-            error, usable = first_error(outcomes, numbers, solutions)
-        part = outcomes.part(slice(usable))
-        self.failures.add_all(part, self.done, numbers, tasks, solutions)
+    def ask(self) -> Candidates:
+        """Return the next rows; see `Evaluable`."""
+        rows = np.arange(self.done, min(self.done + self._size, len(self.values)))
+        elites, numbers = self._pairs(rows)
+        solutions: Any = np.asarray(self.trial.result.solutions[elites], np.float64)
+        niches: Any = numbers
+        return Candidates(solutions=solutions, niches=niches, tasks=self.trial.tasks.pick(numbers), numbers=niches)
+
+    def take(self, found: Outcomes, asked: Candidates) -> None:
+        """Keep results, which follow those before; see `Evaluable`."""
+        fatal = self.trial.evaluation_options.on_error == "raise" and bool(found.failures)
+        part = found.part(slice(min(found.failures))) if fatal else found
+        self.failures.add_all(part, self.done, asked.numbers, asked.tasks, asked.solutions)
         self.failures.streak = 0  # an elite that fails on a thousand tasks in a row is no broken simulator
-        self.values[self.done : self.done + usable] = part.fitness
-        self.done += usable
-        if error is not None:
-            raise self._explained(error)
-        self._check()
+        self.values[self.done : self.done + len(part)] = part.fitness
+        self.done += len(part)
+        if fatal:
+            raise_first(found, asked.numbers, asked.solutions)
+        self.failures.check()
 
-    def _outcomes(self, halt: Callable[[], bool]) -> Generator[tuple[Outcomes, np.ndarray, Any, np.ndarray]]:
-        """What came of the next rows, with the numbers of their tasks, their tasks, and their solutions."""
-        trial, total = self.trial, len(self.values)
-        if self.done == total:
-            return
-        size = trial.rows_per_call or BLOCK[trial.call]
-        engine: Any
+    @property
+    def _size(self) -> int:
+        """The number of rows to ask for."""
+        return self.trial.rows_per_call or BLOCK[self.trial.call]
+
+    def _evaluator(self, halt: Callable[[], bool]) -> Evaluator:
+        trial = self.trial
         if trial.call == "jax":
-            engine = _JaxLoop(alone(trial.fitness, trial.behaviour_dim), size)
-        else:
-            caller = trial.evaluation_options.caller(trial.fitness, trial.call, trial.behaviour_dim, keeps=False)
-            engine = _HostLoop(
-                trial.evaluation_options.dispatcher(
-                    caller,
-                    size,
-                    rows_per_call=trial.rows_per_call,
-                    left=lambda: total - self.done,
-                    halt=halt,
-                    note=lambda text: self._note(text),
-                )
-            )
-        try:
-            while self.done < total and not halt():
-                rows = np.arange(self.done, min(self.done + size, total))
-                elites, numbers = self._pairs(rows)
-                solutions = np.asarray(trial.result.solutions[elites], np.float64)
-                tasks = trial.tasks.pick(numbers)
-                for outcomes in engine.stream(solutions, tasks, int(rows[0]), halt):
-                    yield outcomes, numbers, tasks, solutions
-        finally:
-            engine.close()
-
-    def _check(self, *, ended: bool = False) -> None:
-        problem = self.failures.verdict(ended=ended)
-        if problem is not None:
-            raise self._explained(problem)
+            return _CompiledBlocks(alone(trial.fitness, trial.behaviour_dim), self._size)
+        return trial.evaluation_options.dispatcher(
+            trial.evaluation_options.caller(trial.fitness, trial.call, trial.behaviour_dim, keeps=False),
+            self._size,
+            rows_per_call=trial.rows_per_call,
+            left=lambda: len(self.values) - self.done,
+            halt=halt,
+            note=self._note,
+        )
 
     def _explained(self, problem: FitnessError) -> FitnessError:
         """The same; where nothing worked, and the tasks may be the text of objects, with that and its remedy."""
@@ -320,22 +313,7 @@ class Rows:
             warnings.warn(text, FitnessWarning, stacklevel=depth)
 
 
-class _HostLoop:
-    """A Python function."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-
-    def stream(self, solutions: np.ndarray, tasks: Any, offset: int, halt: Callable[[], bool]) -> Iterator[Outcomes]:
-        """What came, in the order of the rows."""
-        return self._dispatcher.stream(solutions, tasks, offset=offset, behaviour_dim=0, halt=halt)
-
-    def close(self) -> None:
-        """End what evaluates."""
-        self._dispatcher.engine.close()
-
-
-class _JaxLoop:
+class _CompiledBlocks:
     """A JAX function, on blocks of one size, so that it is compiled once; in the precision that the user's JAX has."""
 
     def __init__(self, fitness: Callable[..., Any], rows: int) -> None:
@@ -347,19 +325,17 @@ class _JaxLoop:
         self._mapped = jax.jit(jax.vmap(fitness))
         self._rows = rows
 
-    def stream(self, solutions: np.ndarray, tasks: Any, offset: int, halt: Callable[[], bool]) -> Iterator[Outcomes]:
-        """What came, all at once."""
-        import jax
+    def stream(
+        self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], bool]
+    ) -> Iterator[Outcomes]:
+        """Yield the results, all at once; see `Evaluator`."""
         import jax.numpy as jnp
 
         number = len(solutions)
         room = ((0, self._rows - number), (0, 0))
         padded = [jnp.asarray(np.pad(part, room, mode="edge")) for part in (solutions, tasks)]
-        try:
+        with compiled_errors():
             values = np.asarray(self._mapped(*padded), dtype=np.float64)[:number]
-        except jax.errors.JaxRuntimeError as problem:
-            reason = str(problem).split("\n", 1)[0]
-            raise FitnessError(f"fitness failed inside the compiled program: {reason}") from problem
         bad = np.flatnonzero(np.isnan(values) | (values == np.inf))
         failures = {int(i): Failure("nan", f"fitness returned {values[i]}") for i in bad}
         yield Outcomes(np.arange(number), np.where(values == np.inf, np.nan, values), None, failures)

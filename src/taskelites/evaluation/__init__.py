@@ -3,7 +3,7 @@
 from taskelites.evaluation.caller import KINDS, Caller
 from taskelites.evaluation.dispatcher import Dispatcher, Failure, Outcomes
 from taskelites.evaluation.engines.ray import RayExecutor
-from taskelites.evaluation.jax_fitness import JaxFitness, alone
+from taskelites.evaluation.jax_fitness import JaxFitness, alone, compiled_errors
 from taskelites.evaluation.options import EvaluationKeywords, EvaluationOptions, evaluation_signature
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "Outcomes",
     "RayExecutor",
     "alone",
+    "compiled_errors",
     "evaluation_signature",
 ]

@@ -160,6 +160,10 @@ class Dispatcher:
         settled = [self._settle(*each) for each in finished]
         return [each for each in settled if each is not None]
 
+    def close(self) -> None:
+        """End what evaluates."""
+        self.engine.close()
+
     def size(self, rows: int) -> int:
         """How many of so many rows the next chunk takes."""
         return self._size(rows, 0)

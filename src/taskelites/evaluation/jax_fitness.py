@@ -1,6 +1,7 @@
 """Fitness functions that JAX can trace: written for one solution, `vmap` at the edge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
@@ -17,6 +18,19 @@ from taskelites.errors import FitnessError
 def alone(fitness: Callable[..., Any], behaviour_dim: int) -> Callable[..., Any]:
     """A traceable function that gives the fitness alone, where one gives a behaviour besides."""
     return (lambda solution, task: fitness(solution, task)[0]) if behaviour_dim else fitness
+
+
+@contextmanager
+def compiled_errors() -> Iterator[None]:
+    """Raise what goes wrong inside a compiled program as a `FitnessError`."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        # From its second call on, a program raises another type than at the first.
+        if not isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith("INTERNAL: "):
+            raise
+        reason = str(error).split("\n", 1)[0]
+        raise FitnessError(f"fitness failed inside the compiled program: {reason}") from error
 
 
 @dataclass(frozen=True)

@@ -102,20 +102,26 @@ class FailureLog:
         if next_ < len(found):
             self.add_success()
 
-    def verdict(self, *, ended: bool = False) -> FitnessError | None:
-        """Why the run should end now, if it should: everything fails."""
+    def check(self, *, ended: bool = False) -> None:
+        """Raise if the run should end because everything fails.
+
+        Args:
+            ended: whether the run is at its end, so that few failures are enough.
+
+        Raises:
+            FitnessError: that says so.
+        """
         if self.streak >= _STREAK and self.succeeded:
-            return FitnessError(f"the last {self.streak:,} evaluations failed one after another: {self.last}")
+            raise FitnessError(f"the last {self.streak:,} evaluations failed one after another: {self.last}")
         if self.succeeded or self.first is None:
-            return None
+            return
         total = self.counts.total()
         errors = total - self.counts["nan"]
-        if not (errors >= _PATIENCE or total >= _PATIENCE_NAN or (ended and errors)):
-            return None
-        error = FitnessError(f"all {total:,} evaluations failed; the first: {self.first.message} {self.where}")
-        if self.first.trace:
-            error.add_note(self.first.trace)
-        return error
+        if errors >= _PATIENCE or total >= _PATIENCE_NAN or (ended and errors):
+            error = FitnessError(f"all {total:,} evaluations failed; the first: {self.first.message} {self.where}")
+            if self.first.trace:
+                error.add_note(self.first.trace)
+            raise error
 
     def snapshot(self) -> dict[str, Any]:
         """All that a checkpoint keeps of it."""
@@ -140,16 +146,14 @@ class FailureLog:
             self.folder.keep_failures(self.recorded)
 
 
-def first_error(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> tuple[FitnessError | None, int]:
-    """For `on_error="raise"`: the first failure as an error, and how many results come before it."""
-    if not found.failures:
-        return None, len(found)
+def raise_first(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> None:
+    """Raise the first failure among these results, for `on_error="raise"`."""
     at = min(found.failures)
     failure, row = found.failures[at], int(found.rows[at])
     error = FitnessError(f"{failure.message} {place(int(numbers[row]), solutions[row])}")
     if failure.trace:
         error.add_note(failure.trace)
-    return error, at
+    raise error
 
 
 def place(number: int, solution: np.ndarray) -> str:

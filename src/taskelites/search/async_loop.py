@@ -4,6 +4,7 @@ What arrives together is told together, in groups of one size: each call from th
 hundred results. A candidate keeps what it was made with (its `origin`), so a bandit learns from it whenever it comes.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,7 +15,10 @@ from taskelites.errors import InvalidValueError
 from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.evaluation.engines.inline import Work
 from taskelites.runs import Checkpoint, Snapshot
+from taskelites.runs.failure_log import raise_first
 from taskelites.search.history import Recorder
+from taskelites.search.job import Job
+from taskelites.search.loop import Control
 from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.stepper import host_precision
 from taskelites.search.sync_loop import SyncLoop
@@ -66,8 +70,8 @@ class _Table:
 class AsyncLoop(SyncLoop):
     """One run of a Python fitness in which nobody waits."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, job: Job, recorders: list[Recorder], control: Control) -> None:
+        super().__init__(job, recorders, control)
         [self.only] = self.runs
         self.stepper = self.only.stepper
         if not self.stepper.core.any_order:
@@ -79,23 +83,21 @@ class AsyncLoop(SyncLoop):
         self._ready: list[int] = []
         self._sent = 0
 
-    def _search(self, dispatcher: Dispatcher) -> Exception | None:
-        while self.stepper.adopting and self._going(self.runs):  # what comes before the first step goes step by step
-            error = self._step(dispatcher, self.runs)
-            if error is not None:
-                return error
+    def _search(self, dispatcher: Dispatcher) -> None:
+        while self._goes_on() and self.stepper.adopting:  # what comes before the first step goes step by step
+            self._step(dispatcher, self.runs)
         if self.stepper.adopting:  # it ended there
-            return None
+            return
         if self._table is None:
             self._table = _Table(self.stepper.candidates)
             self._ready = self._table.add(self.stepper.candidates)
         self._sent = self.stepper.evaluations
-        while self._going(self.runs):
+        while self._goes_on():
             self._feed(dispatcher)
-            error = self._told(dispatcher.arrived(_WAIT))
-            if error is not None:
-                return error
-        return None
+            self._tell(dispatcher)
+
+    def _goes_on(self) -> bool:
+        return not (self.halted() or self.only.ended())
 
     def _feed(self, dispatcher: Dispatcher) -> None:
         """Send candidates out, and ask for more when there are none."""
@@ -114,17 +116,17 @@ class AsyncLoop(SyncLoop):
                 dispatcher.send(Work(rows[part], asked.solutions[part], asked.tasks[part]))
             self._sent += len(rows)
 
-    def _told(self, arrived: list[Outcomes]) -> Exception | None:
+    def _tell(self, dispatcher: Dispatcher) -> None:
         """Tell what has arrived."""
         assert self._table is not None  # as above
+        arrived = dispatcher.arrived(_WAIT)
         before = 0
         for found in arrived:
             if found.failures or found.again:
                 asked = self.stepper.on_host(self._table.take(found.rows))
-                placed = Outcomes(np.arange(len(found)), found.fitness, found.behaviour, found.failures, found.again)
-                error, _ = self.only.first_error(placed, asked)
-                if error is not None:
-                    return error
+                placed = replace(found, rows=np.arange(len(found)))
+                if found.failures and self.job.evaluation_options.on_error == "raise":
+                    raise_first(placed, asked.numbers, asked.solutions)
                 self.only.note_failures(placed, asked, before)
             else:
                 self.only.failures.add_success()
@@ -132,8 +134,10 @@ class AsyncLoop(SyncLoop):
         for group in _groups(arrived):
             self._tell_group(group)
         if arrived:
-            self._after()
-        return self.only.failures.verdict()
+            if self.only.point <= self.stepper.evaluations < self.job.evaluations:
+                self.only.recorder.log(self.stepper.glance())
+            self.report(dispatcher)
+        self.only.failures.check()
 
     def _tell_group(self, found: Outcomes) -> None:
         assert self._table is not None  # as above
@@ -151,11 +155,6 @@ class AsyncLoop(SyncLoop):
         stepper.tell_rows(self._table.take(rows), evaluation, number)
         self._table.free(found.rows.tolist())
 
-    def _after(self) -> None:
-        if self.only.point <= self.stepper.evaluations < self.job.evaluations:
-            self.only.log_point()
-        self.report()
-
     def snapshots(self) -> list[Snapshot]:
         """What a checkpoint keeps: also all candidates that are on their way."""
         [(arrays, about)] = super().snapshots()
@@ -163,10 +162,10 @@ class AsyncLoop(SyncLoop):
             arrays = {**arrays, **to_arrays("pending", self._table.take(sorted(self._table.used)))}
         return [(arrays, about)]
 
-    def restore(self, kept: list[Checkpoint | None], recorders: list[Recorder]) -> None:
-        """Go on from checkpoints: what was on its way goes out again."""
-        super().restore(kept, recorders)
-        arrays = {} if kept[0] is None else kept[0].arrays
+    def restore(self, checkpoints: list[Checkpoint | None]) -> None:
+        """Go on from a checkpoint: what was on its way goes out again."""
+        super().restore(checkpoints)
+        arrays = {} if checkpoints[0] is None else checkpoints[0].arrays
         pending = {name: array for name, array in arrays.items() if name.startswith("pending")}
         if pending:
             rows = len(next(iter(pending.values())))

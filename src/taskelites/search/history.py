@@ -132,14 +132,16 @@ class Recorder:
 
     Args:
         job: what `solve` was asked for.
-        replicate: which run it is of.
+        seed: of the run.
+        replicate: its number among the replicates.
         callback: told each row.
-        folder: gets each row as it comes.
-        failures: of this run.
+        folder: of the run, which gets each row as it comes.
+        failures: of the run.
     """
 
     job: Job
-    replicate: int
+    seed: int = 0
+    replicate: int = 0
     callback: Callable[[Mapping[str, Any]], None] | None = None
     folder: RunFolder | None = None
     failures: FailureLog = field(default_factory=lambda: FailureLog(None, lambda text: None))

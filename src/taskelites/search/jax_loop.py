@@ -12,9 +12,9 @@ from jax import Array, lax
 
 from taskelites.algorithms import Candidates, Core
 from taskelites.core import metrics, random
-from taskelites.evaluation import JaxFitness
+from taskelites.evaluation import JaxFitness, compiled_errors
 from taskelites.results.result import Result
-from taskelites.runs import Checkpoint, Checkpointer, Interruption, Snapshot
+from taskelites.runs import Checkpoint, Snapshot
 from taskelites.search.compile_cache import clear_full_compile_cache
 from taskelites.search.history import (
     Measures,
@@ -28,6 +28,7 @@ from taskelites.search.history import (
     one_by_one,
 )
 from taskelites.search.job import Job
+from taskelites.search.loop import Control
 from taskelites.search.snapshot import from_arrays, to_arrays
 
 
@@ -109,15 +110,23 @@ class JaxLoop:
 
     Args:
         job: what `solve` was asked for.
-        seeds: one a run.
-        prepared: what `prepare` gave, for several of these that are to share their program.
+        recorders: one per run.
+        control: what the loop reports to.
+        prepared: what `prepare` returned, for several loops that share a program.
     """
 
-    def __init__(self, job: Job, seeds: list[int], prepared: tuple[Core, JaxFitness] | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        recorders: list[Recorder],
+        control: Control,
+        prepared: tuple[Core, JaxFitness] | None = None,
+    ) -> None:
         self.job = job
-        self.seeds = seeds
+        self.recorders = recorders
+        self.control = control
         self.core, self.evaluate = prepared or self.prepare(job)
-        self.keys = jnp.stack([jax.random.key(seed, impl=random.IMPLEMENTATION) for seed in seeds])
+        self.keys = jnp.stack([jax.random.key(recorder.seed, impl=random.IMPLEMENTATION) for recorder in recorders])
         self.states, self.opening = _init(self.core, self.keys)
         self.shown = self.states
         self.opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
@@ -150,12 +159,20 @@ class JaxLoop:
         left = [point for point in points if point > self.reached] or points[-1:]
         return _stops(left, self.begin, self.core.rows)
 
-    def run(self, recorders: list[Recorder], interruption: Interruption, show: Any, checkpointer: Checkpointer) -> None:
-        """Until the budget is spent, all have their target, or Ctrl-C."""
+    def run(self) -> None:
+        """Run until the budget is spent, all have their target, or the user interrupts; see `Loop`."""
+        with compiled_errors():
+            self.compile()
+            for recorder in self.recorders:
+                recorder.start_clock()
+            if not self.reached:
+                self._adopt_before()
+            self._search()
+        self.control.checkpointer.save(self.reached, self.snapshots)
+
+    def _search(self) -> None:
+        control = self.control
         rows, begin = self.core.rows, self.begin
-        if not self.reached:
-            self._adopt_before()
-        self.recorders = recorders
         for step, inside in self.stops:
             self.states, found = self._advanced(step - self.taken, rows)
             self.shown = self.states
@@ -170,21 +187,20 @@ class JaxLoop:
                 seen.append(found)
             for found in seen:
                 now = one_by_one(found)
-                for recorder, its_own in zip(recorders, now, strict=True):
+                for recorder, its_own in zip(self.recorders, now, strict=True):
                     recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
-            show(max(told) * len(told), lambda now=now: np.concatenate([its_own.fitness for its_own in now]))
+            control.show(max(told) * len(told), partial(np.concatenate, [its_own.fitness for its_own in now]))
             self.reached = begin + step * rows + inside[-1]
-            if interruption.noted and looks and not cut:  # the result shows what the history does
+            if control.interruption.noted and looks and not cut:  # the result shows what the history does
                 self.shown, _ = self._advanced(1, looks[-1])
-            if interruption.noted or all(count < self.reached for count in told):
+            if control.interruption.noted or all(count < self.reached for count in told):
                 break
-            checkpointer.look(self.reached, self.snapshots)
-        checkpointer.save(self.reached, self.snapshots)
+            control.checkpointer.look(self.reached, self.snapshots)
 
     @property
     def position(self) -> int:
-        """How far they are."""
+        """The number of evaluations of each run."""
         return self.reached
 
     def snapshots(self) -> list[Snapshot]:
@@ -197,8 +213,11 @@ class JaxLoop:
             kept.append((arrays, about | {"reached": self.reached, "taken": self.taken}))
         return kept
 
-    def restore(self, kept: list[Checkpoint], recorders: list[Recorder]) -> None:
-        """Go on from checkpoints, which are all of one position."""
+    def restore(self, checkpoints: list[Checkpoint | None]) -> None:
+        """Go on from checkpoints, which are all of one position, or all None."""
+        kept = [each for each in checkpoints if each is not None]
+        if not kept:
+            return
         reached = kept[0].about["reached"]
         if reached < self.job.initial_rows + self.opening_rows:  # the budget ended there: begin again, it is little
             return
@@ -207,7 +226,7 @@ class JaxLoop:
         self.states = self.shown = from_arrays("state", self.states, states)
         self.reached, self.taken = reached, kept[0].about["taken"]
         self.stops = self._stops_left()
-        for recorder, each in zip(recorders, kept, strict=True):
+        for recorder, each in zip(self.recorders, kept, strict=True):
             recorder.restore(each)
 
     def _looked_inside(self, rows: list[int]) -> list[Measures]:
@@ -237,17 +256,17 @@ class JaxLoop:
     def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
         return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)
 
-    def results(self, recorders: list[Recorder]) -> list[Result]:
-        """What was found by each."""
+    def results(self) -> list[Result]:
+        """Return what was found, one per run."""
         job = self.job
         bits = jnp.zeros(()).dtype.itemsize * 8
-        shared = {"side_by_side": len(self.seeds)} if len(self.seeds) > 1 else {}
+        shared = {"side_by_side": len(self.recorders)} if len(self.recorders) > 1 else {}
+        found = findings(self.core, self.shown)
         return [
-            make_result(
-                found,
-                job.problem,
-                about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job) | shared,
-                recorder=recorder,
-            )
-            for seed, found, recorder in zip(self.seeds, findings(self.core, self.shown), recorders, strict=True)
+            make_result(each, job.problem, self._about(recorder.seed, bits) | shared, recorder=recorder)
+            for recorder, each in zip(self.recorders, found, strict=True)
         ]
+
+    def _about(self, seed: int, bits: int) -> dict[str, Any]:
+        job = self.job
+        return about_run(job.settings, job.problem, self.core, seed=seed, call=job.call, bits=bits, job=job)

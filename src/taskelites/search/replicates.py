@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
-from taskelites.core import metrics
+from taskelites.algorithms import Core
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
+from taskelites.evaluation import JaxFitness
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result, load
 from taskelites.runs import (
@@ -29,8 +29,10 @@ from taskelites.search.async_loop import AsyncLoop
 from taskelites.search.history import Recorder
 from taskelites.search.jax_loop import JaxLoop
 from taskelites.search.job import Job
+from taskelites.search.loop import Control, Loop
 from taskelites.search.run_plan import check_plan, plan_of
-from taskelites.search.sync_loop import SyncLoop, runs_in_step
+from taskelites.search.stepper import batches_ahead, host_precision
+from taskelites.search.sync_loop import SyncLoop
 
 Callback = Callable[[Mapping[str, Any]], None]
 
@@ -95,23 +97,6 @@ class ReplicateStore:
             self.folder.log(text)
 
 
-@dataclass
-class _Group:
-    """Runs that go together."""
-
-    numbers: list[int]
-    seeds: list[int]
-    folders: list[RunFolder]
-    recorders: list[Recorder]
-
-    def add(self, other: "_Group") -> None:
-        """Take further runs in."""
-        self.numbers += other.numbers
-        self.seeds += other.seeds
-        self.folders += other.folders
-        self.recorders += other.recorders
-
-
 def open_run(
     job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any
 ) -> ReplicateStore:
@@ -153,20 +138,23 @@ def run_all(
     """Run all replicates; what they find is in the store, whatever happens."""
     note = partial(_note, store, bar)
     prepared = JaxLoop.prepare(job) if job.call == "jax" else None
-    first = True
+    recorders = [
+        Recorder(job, seed, i, callback, folder := store.folder_of(i), FailureLog(folder, note))
+        for i, seed in enumerate(seeds)
+    ]
     try:
         with Interruption() as interruption:
-            for group, done in _groups(job, seeds, store, callback, note):
-                if done is not None:
+            for group, done in _groups(job, recorders):
+                if done:
                     note("is complete already; only a higher budget goes on")
                     store.results += done
                     continue
-                search = _search(job, group, prepared, note)
-                show = _shift(bar, job.evaluations * group.numbers[0])
-                _run(search, group, store, interruption, show, compile_first=first)
-                first = False
+                checkpointer = Checkpointer(_folders(group), store.every)
+                before = job.evaluations * group[0].replicate
+                control = Control(interruption, checkpointer, bar, before, note)
+                _run(_begin_or_restore(job, group, control, prepared), store, checkpointer)
                 if interruption.noted:
-                    raise _interrupted(interruption, store.results[-len(group.numbers) :], store)
+                    raise _interrupted(interruption, store.results[-len(group) :], store)
     except BaseException as problem:
         store.attach(problem)
         with suppress(OSError):
@@ -175,121 +163,107 @@ def run_all(
     store.note("ends")
 
 
-def _groups(
-    job: Job, seeds: list[int], store: ReplicateStore, callback: Callback | None, note: Any
-) -> Iterator[tuple[_Group, list[Result] | None]]:
-    """Runs that go together, in order; runs that are at their end already stand alone, with their results."""
+def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder], list[Result]]]:
+    """Yield runs that go together, in order; runs that are at their end already stand alone, with their results."""
     if job.call == "jax" and jax.default_backend() != "cpu":
-        group = _group(job, list(range(len(seeds))), seeds, store, callback, note)
-        yield group, _finished(job, group)
+        yield recorders, _finished(job, recorders)
         return
-    size = runs_in_step(job) if len(seeds) > 1 else 1
-    together: _Group | None = None
-    for i in range(len(seeds)):
-        group = _group(job, [i], seeds, store, callback, note)
-        done = _finished(job, group)
-        if done is None and together is not None:
-            together.add(group)
-        elif done is None:
-            together = group
-        if together is not None and (done is not None or len(together.numbers) == size or i == len(seeds) - 1):
-            yield together, None
-            together = None
-        if done is not None:
-            yield group, done
+    size = _runs_in_step(job) if len(recorders) > 1 else 1
+    together: list[Recorder] = []
+    for recorder in recorders:
+        done = _finished(job, [recorder])
+        if not done:
+            together.append(recorder)
+        if together and (done or len(together) == size or recorder is recorders[-1]):
+            yield together, []
+            together = []
+        if done:
+            yield [recorder], done
 
 
-def _group(
-    job: Job, numbers: list[int], seeds: list[int], store: ReplicateStore, callback: Callback | None, note: Any
-) -> _Group:
-    folders = [folder for i in numbers if (folder := store.folder_of(i)) is not None]
-    recorders = []
-    for place, i in enumerate(numbers):
-        folder = folders[place] if folders else None
-        failures = FailureLog(folder, note)
-        recorders.append(Recorder(job, i, callback, folder, failures))
-    return _Group(numbers, [seeds[i] for i in numbers], folders, recorders)
+def _runs_in_step(job: Job) -> int:
+    """Return the number of runs that together ask for at most `rows_per_call` rows: 1 without it, or with workers."""
+    if job.rows_per_call is None or job.evaluation_options.parallel:
+        return 1
+    with host_precision():
+        core = job.settings.bind(job.problem, job.batch_size)
+    rows = core.rows * batches_ahead(core, job.batch_size, job.ahead)
+    return max(1, job.rows_per_call // rows)
 
 
-def _finished(job: Job, group: _Group) -> list[Result] | None:
-    """The results of runs that are at their end already."""
+def _folders(group: list[Recorder]) -> list[RunFolder]:
+    return [recorder.folder for recorder in group if recorder.folder is not None]
+
+
+def _finished(job: Job, group: list[Recorder]) -> list[Result]:
+    """Return the results of runs that are all at their end already; none if one is not."""
     results = []
-    for folder in group.folders:
+    for folder in _folders(group):
         file = folder.path / "result.npz"
         if not file.is_file():
-            return None
+            return []
         try:
             result = load(file)
         except ValueError as error:
             folder.log(f"{error}; it is made again from the checkpoint")
-            return None
+            return []
         if result.evaluations != job.evaluations:
-            return None
+            return []
         # With tasks as they are: a file keeps objects as their text.
         tasks = job.problem.tasks
         results.append(replace(result, tasks=tasks) if isinstance(tasks, Tasks) else result)
-    return results or None
+    return results
 
 
-def _search(job: Job, group: _Group, prepared: Any, note: Any) -> Any:
-    """What runs a group, at its beginning or where its checkpoints are."""
-    search: Any
-    if job.call == "jax":
-        search = JaxLoop(job, group.seeds, prepared)
+def _begin_or_restore(
+    job: Job, group: list[Recorder], control: Control, prepared: tuple[Core, JaxFitness] | None
+) -> Loop:
+    """Return the loop that runs a group, at its beginning or where its checkpoints are."""
+    loop: Loop
+    if prepared is not None:
+        loop = JaxLoop(job, group, control, prepared)
+    elif job.evaluation_options.mode == "async":
+        loop = AsyncLoop(job, group, control)
     else:
-        search = (AsyncLoop if job.evaluation_options.mode == "async" else SyncLoop)(job, group.seeds, note)
-    if job.call == "jax":  # all are at the same step
-        kept: list[Any] = _common_checkpoints(group.folders) or [None for _ in group.folders]
-    else:
-        kept = [next(iter(_common_checkpoints([folder])), None) for folder in group.folders]
-    for folder, each in zip(group.folders, kept, strict=True):
-        if each is None:
+        loop = SyncLoop(job, group, control)
+    folders = _folders(group)
+    # Compiled runs are all at the same step.
+    alike = [folders] if prepared is not None else [[folder] for folder in folders]
+    kept = [checkpoint for part in alike for checkpoint in _common_checkpoints(part)]
+    for folder, checkpoint in zip(folders, kept, strict=True):
+        if checkpoint is None:
             folder.begin_again()
-    if any(each is not None for each in kept):
-        search.restore(kept, group.recorders)
-        note(f"goes on after {search.position:,} evaluations")
-    return search
+    if any(checkpoint is not None for checkpoint in kept):
+        loop.restore(kept)
+        control.checkpointer.begin(loop.position)
+        control.note(f"goes on after {loop.position:,} evaluations")
+    return loop
 
 
-def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint]:
-    """The newest checkpoints of runs that go side by side, all of one position; none if there are none."""
-    if not folders:
-        return []
-    for position in folders[0].checkpoints.positions():
+def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
+    """Return the newest checkpoints, one per folder, all of one position; None for each if there are none."""
+    for position in folders[0].checkpoints.positions() if folders else ():
         kept = [folder.checkpoints.load(position) for folder in folders]
-        found = [each for each in kept if each is not None]
-        if len(found) == len(folders):
-            return found
-    return []
+        if all(checkpoint is not None for checkpoint in kept):
+            return kept
+    return [None for _ in folders]
 
 
-def _run(
-    search: Any, group: _Group, store: ReplicateStore, interruption: Interruption, show: Any, *, compile_first: bool
-) -> None:
+def _run(loop: Loop, store: ReplicateStore, checkpointer: Checkpointer) -> None:
     """Run one group to its end, and keep what it finds."""
-    recorders, checkpointer = group.recorders, Checkpointer(group.folders, store.every)
-    if search.position:
-        checkpointer.begin(search.position)
-    error = None
     try:
-        if compile_first:
-            search.compile()
-        for recorder in recorders:
-            recorder.start_clock()
-        error = search.run(recorders, interruption, show, checkpointer)
-    except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
-        if not _inside_the_program(problem):
-            with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
-                store.take(search.results(recorders))
-            if isinstance(problem, StorageError):
-                raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
-            raise
-        error = FitnessError(f"fitness failed inside the compiled run: {str(problem).splitlines()[0]}")
-        error.__cause__ = problem
-    store.take(search.results(recorders))
-    if error is not None:
+        loop.run()
+    except FitnessError as error:
+        store.take(loop.results())
         error.args = (f"{error}{store.where()}",)
-        raise error
+        raise
+    except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
+        with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
+            store.take(loop.results())
+        if isinstance(problem, StorageError):
+            raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
+        raise
+    store.take(loop.results())
 
 
 def _interrupted(interruption: Interruption, stopped: list[Result], store: ReplicateStore) -> Interrupted:
@@ -303,23 +277,6 @@ def _note(store: ReplicateStore, bar: Progress | None, text: str) -> None:
     store.note(text)
     if bar is not None:
         bar.note(text)
-
-
-def _inside_the_program(problem: BaseException) -> bool:
-    """Whether compiled code failed; from its second call on, JAX raises another type than at the first."""
-    return isinstance(problem, jax.errors.JaxRuntimeError) or (
-        isinstance(problem, ValueError) and str(problem).startswith("INTERNAL: ")
-    )
-
-
-def _shift(bar: Progress | None, offset: int) -> Callable[[int, Callable[[], Any]], None]:
-    """How a group of replicates reports its part of the whole: with the evaluations of all its runs."""
-
-    def show(evaluations: int, fitness: Callable[[], np.ndarray]) -> None:
-        if bar is not None:
-            bar.update(offset + evaluations, lambda: metrics.summary(fitness()))
-
-    return show
 
 
 def warn_of_failures(results: list[Result]) -> None:
