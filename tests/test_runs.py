@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from taskelites.runs import Interruption, Progress, RunFolder
+from taskelites.process import Interruption
+from taskelites.runs import Progress, RunFolder
 from taskelites.runs import progress as progress_module
 
 

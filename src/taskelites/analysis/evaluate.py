@@ -1,6 +1,5 @@
 """Elites on tasks: what every analysis evaluates, in one place, in the ways that `te.solve` does."""
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,14 +12,15 @@ import numpy as np
 from taskelites.algorithms import Candidates
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidTypeError, InvalidValueError
 from taskelites.evaluation import EvaluationOptions, Failure, JaxFitness, Outcomes, alone, compiled_errors
+from taskelites.evaluation.dispatcher import Evaluator, evaluate_together
 from taskelites.problem.problem import CALLS, check_fitness, is_domain
 from taskelites.problem.tasks import Box, Tasks, as_tasks
+from taskelites.process import Interruption, shows_progress
 from taskelites.results.result import Result
-from taskelites.runs import FailureLog, Interruption, Progress
+from taskelites.runs import FailureLog, Progress
 from taskelites.runs.failure_log import raise_first
 from taskelites.runs.identity import text_of
 from taskelites.search.job import check_compiled
-from taskelites.search.loop import Evaluator, evaluate_together
 
 # Rows that are laid out at a time. A call of a function over arrays gets as many: enough to keep its threads busy, few
 # enough to answer Ctrl-C soon.
@@ -196,7 +196,7 @@ class Rows:
             FitnessError: if every row fails, one does with `on_error="raise"`, or workers can't be set up.
         """
         total = len(self.values)
-        shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+        shown = shows_progress(progress)
         try:
             with Progress(total, self.what) if shown else nullcontext() as self._bar, Interruption() as interruption:
                 self._note(f"{total:,} evaluations{self._calls()}: {about}{self._known()}")
@@ -267,8 +267,10 @@ class Rows:
         if trial.call == "jax":
             return _CompiledBlocks(alone(trial.fitness, trial.behaviour_dim), self._size)
         return trial.evaluation_options.dispatcher(
-            trial.evaluation_options.caller(trial.fitness, trial.call, trial.behaviour_dim, keeps=False),
-            self._size,
+            trial.fitness,
+            trial.call,
+            behaviour_dim=trial.behaviour_dim,
+            batch_size=self._size,
             rows_per_call=trial.rows_per_call,
             left=lambda: len(self.values) - self.done,
             halt=halt,

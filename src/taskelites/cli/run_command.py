@@ -22,7 +22,7 @@ from taskelites.cli.values import (
     specification,
 )
 from taskelites.errors import Interrupted, InvalidValueError, MissingFileError, whole_number
-from taskelites.evaluation import RayExecutor
+from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.evaluation.engines.inline import InlineEngine, Lost, Work
 from taskelites.evaluation.engines.workers import Workers
@@ -231,8 +231,12 @@ def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: Eva
     task = tasks.pick(np.array([failure.task])) if isinstance(tasks, Tasks) else np.array([failure.descriptors])
     work = Work(np.array([0]), failure.solution[None], task)
     behaviour = getattr(domain, "behaviour", None)
-    caller = evaluation_options.caller(
-        domain.fitness, domain.call, 0 if behaviour is None else len(behaviour), keeps=True
+    caller = Caller(
+        domain.fitness,
+        domain.call,
+        0 if behaviour is None else len(behaviour),
+        evaluation_options.setup,
+        evaluation_options.samples,
     )
     engine = InlineEngine(caller, lambda: False) if here else Workers(caller, 1, evaluation_options.timeout)
     try:

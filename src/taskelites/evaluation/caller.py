@@ -128,7 +128,7 @@ class Caller:
             try:
                 if plain:
                     value = self.fitness(solution, task, *self.extra)
-                    fitness[row] = value if type(value) is float else one_number(value)
+                    fitness[row] = value if isinstance(value, float) else one_number(value)
                     described = None
                 elif self.samples == 1:
                     fitness[row], described = self._once(solution, task, ())
@@ -179,7 +179,7 @@ class Caller:
             described = described if self.kept_dim else None
         if shape:
             value = numbers("fitness", value, shape)
-        elif type(value) is not float:
+        elif not isinstance(value, float):
             value = one_number(value)
         return value, described
 

@@ -5,12 +5,14 @@ candidate it was at is found, and all others of its chunk are evaluated again.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, Protocol
 
 import numpy as np
 
+from taskelites.algorithms import Candidates
 from taskelites.evaluation.caller import Answer
 from taskelites.evaluation.engines.inline import SHORT, Engine, Lost, Work
 
@@ -63,10 +65,88 @@ class Outcomes:
     def part(self, which: slice) -> "Outcomes":
         """Some of them."""
         start, stop, _ = which.indices(len(self))
+        if stop - start == len(self):
+            return self
         failures = {i - start: failure for i, failure in self.failures.items() if start <= i < stop}
         again = {i - start: number for i, number in self.again.items() if start <= i < stop}
         behaviour = None if self.behaviour is None else self.behaviour[which]
         return Outcomes(self.rows[which], self.fitness[which], behaviour, failures, again)
+
+
+class Evaluable(Protocol):
+    """Something whose candidates are evaluated: a run of a search, or the elites of an analysis."""
+
+    def ask(self) -> Candidates:
+        """Return the next candidates, on the host."""
+
+    def take(self, found: Outcomes, asked: Candidates) -> None:
+        """Take the next results.
+
+        Args:
+            found: results, in the order of the candidates.
+            asked: the candidates that `found.rows` point into.
+
+        Raises:
+            FitnessError: if one of them ends the run; those before it are taken.
+        """
+
+
+class Evaluator(Protocol):
+    """Something that evaluates rows: a `Dispatcher`, or a compiled function."""
+
+    def stream(
+        self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], bool]
+    ) -> Iterator[Outcomes]:
+        """Yield results in the order of the rows, as they become known, until all are or `halt()`."""
+
+    def close(self) -> None:
+        """Let go of processes and connections."""
+
+
+def evaluate_together(
+    evaluator: Evaluator,
+    runs: Sequence[Evaluable],
+    halt: Callable[[], bool],
+    *,
+    offset: int = 0,
+    behaviour_dim: int = 0,
+) -> Iterator[None]:
+    """Ask all of these runs, evaluate their rows in shared calls, and let each take its own.
+
+    Args:
+        evaluator: evaluates the rows.
+        runs: each asks for some rows.
+        halt: whether to stop before all rows are evaluated.
+        offset: rows before the first one, by which the rows are cut into chunks.
+        behaviour_dim: length of a behaviour; 0 if the runs use none.
+
+    Yields:
+        After each part of the results.
+    """
+    parts = [run.ask() for run in runs]
+    asked = parts[0] if len(parts) == 1 else _joined(parts)
+    ends = list(accumulate(map(len, parts)))
+    stream = evaluator.stream(asked.solutions, asked.tasks, offset=offset, behaviour_dim=behaviour_dim, halt=halt)
+    for found in stream:
+        first, begin = int(found.rows[0]), 0
+        for run, end in zip(runs, ends, strict=True):
+            start, stop = max(begin - first, 0), min(end - first, len(found))
+            if start < stop:
+                run.take(found.part(slice(start, stop)), asked)
+            begin = end
+        yield
+
+
+def _joined(parts: list[Candidates]) -> Candidates:
+    """Return the candidates of several runs, one run after another."""
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("solutions", "niches", "numbers")
+    }
+    if isinstance(parts[0].tasks, np.ndarray):
+        tasks: Any = np.concatenate([part.tasks for part in parts])
+    else:
+        tasks = [task for part in parts for task in part.tasks]
+    return Candidates(**arrays, tasks=tasks)
 
 
 def undescribed(fitness: np.ndarray, behaviour: np.ndarray | None) -> np.ndarray:

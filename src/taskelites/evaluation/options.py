@@ -104,8 +104,10 @@ class EvaluationOptions:
         one_of("on_error", self.on_error, ON_ERROR)
         one_of("mode", self.mode, MODES)
         object.__setattr__(self, "samples", whole_number("samples", self.samples, least=1, most=1_000_000))
-        self._check_retries()
-        self._check_timeout()
+        if self.retries is not None:
+            self._check_retries()
+        if self.timeout is not None:
+            self._check_timeout()
         if self.setup is not None and not callable(self.setup):
             raise InvalidTypeError(f"setup must be a function without arguments, not {self.setup!r}")
         if self.executor is not None:
@@ -121,15 +123,11 @@ class EvaluationOptions:
             raise InvalidValueError("mode='async' keeps several evaluations going: it needs workers= or executor=")
 
     def _check_retries(self) -> None:
-        if self.retries is None:
-            return
         object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
         if self.on_error != "retry":
             raise InvalidValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
 
     def _check_timeout(self) -> None:
-        if self.timeout is None:
-            return
         wrong = f"timeout must be a number of seconds above 0, not {self.timeout!r}"
         if isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float):
             raise InvalidTypeError(wrong)
@@ -175,15 +173,14 @@ class EvaluationOptions:
         }
         return {"on_error": self.on_error} | {name: value for name, value in told.items() if value is not None}
 
-    def caller(self, fitness: Callable[..., Any], call: str, behaviour_dim: int = 0, *, keeps: bool = True) -> Caller:
-        """A fitness as it is to be called; see `Caller`."""
-        return Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps)
-
     def dispatcher(
         self,
-        caller: Caller,
-        batch_size: int,
+        fitness: Callable[..., Any],
+        call: str,
         *,
+        behaviour_dim: int = 0,
+        keeps_behaviour: bool = False,
+        batch_size: int,
         rows_per_call: int | None = None,
         left: Callable[[], int],
         halt: Callable[[], Any],
@@ -192,16 +189,35 @@ class EvaluationOptions:
         """Start what evaluates.
 
         Args:
-            caller: the fitness.
+            fitness: the function.
+            call: "each" or "batch".
+            behaviour_dim: length of the behaviour that the fitness returns; 0 if it returns none.
+            keeps_behaviour: whether anybody uses it.
             batch_size: of the search.
             rows_per_call: rows per call at which the fitness is fastest; None if it does not say.
-            left: how many evaluations there are still to come.
-            halt: whether to stop between two evaluations.
-            note: told in a sentence what happens.
+            left: returns the number of evaluations that are left.
+            halt: returns whether to stop between two evaluations.
+            note: takes a sentence on what happens.
         """
-        engine = self._engine(caller, left, halt, note)
-        chunk = self.chunk(caller.call, batch_size, rows_per_call)
-        return Dispatcher(engine, chunk=chunk, retries=self.tries_more)
+        caller = Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps_behaviour)
+        if not self.parallel:
+            engine: Engine = InlineEngine(caller, halt)
+        elif self.executor is not None:
+            engine = ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
+        else:
+            engine = self._local_workers(caller, left, halt, note)
+        return Dispatcher(engine, chunk=self.chunk(call, batch_size, rows_per_call), retries=self.tries_more)
+
+    def _local_workers(
+        self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]
+    ) -> Engine:
+        if isinstance(self.workers, int):
+            return Workers(caller, self.workers, self.timeout, note)
+        if self.timeout is not None or self.mode == "async":
+            why = "a timeout" if self.timeout is not None else "mode='async'"
+            note(f"workers='auto' takes {cores()} workers, one per core, since {why} needs some")
+            return Workers(caller, cores(), self.timeout, note)
+        return AutomaticEngine(InlineEngine(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)
 
     def chunk(self, call: str, batch_size: int, rows_per_call: int | None = None) -> int | None:
         """Rows of a chunk; None where they may follow the clock.
@@ -215,18 +231,3 @@ class EvaluationOptions:
             return rows_per_call or max(batch_size, _WHOLE_ROWS)
         few = min(-(-batch_size // _FEWEST_CHUNKS), _CHUNK_ROWS)
         return max(1, few, -(-batch_size // _MOST_CHUNKS))
-
-    def _engine(
-        self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]
-    ) -> Engine:
-        if self.executor is not None:
-            return ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
-        if self.workers is None:
-            return InlineEngine(caller, halt)
-        if self.workers != "auto":
-            return Workers(caller, int(self.workers), self.timeout, note)
-        if self.timeout is not None or self.mode == "async":
-            why = "a timeout" if self.timeout is not None else "mode='async'"
-            note(f"workers='auto' takes {cores()} workers, one a core, since {why} needs some")
-            return Workers(caller, cores(), self.timeout, note)
-        return AutomaticEngine(InlineEngine(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)

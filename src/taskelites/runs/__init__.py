@@ -4,7 +4,6 @@ from taskelites.runs.checkpoint import Checkpoint, Checkpoints
 from taskelites.runs.checkpoint_interval import Checkpointer, CheckpointInterval, Snapshot
 from taskelites.runs.failure_log import FailedEvaluation, FailureLog, failures, read_failure
 from taskelites.runs.folder import RunFolder, read_plan
-from taskelites.runs.interruption import Interruption
 from taskelites.runs.lock import RunLock
 from taskelites.runs.progress import Progress
 
@@ -15,7 +14,6 @@ __all__ = [
     "Checkpoints",
     "FailedEvaluation",
     "FailureLog",
-    "Interruption",
     "Progress",
     "RunFolder",
     "RunLock",

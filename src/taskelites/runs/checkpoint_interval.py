@@ -1,4 +1,4 @@
-"""How often a run is made safe."""
+"""How often checkpoints are saved."""
 
 import math
 import re
@@ -12,7 +12,6 @@ import numpy as np
 from taskelites.errors import InvalidValueError, whole_number
 from taskelites.runs.folder import RunFolder
 
-DEFAULT = "60s"
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 Snapshot = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
@@ -20,7 +19,7 @@ Snapshot = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class CheckpointInterval:
-    """After so many evaluations, or after so many seconds.
+    """A number of evaluations, or of seconds.
 
     Example:
         >>> CheckpointInterval.parse(5000), CheckpointInterval.parse("5min")
@@ -51,40 +50,41 @@ class CheckpointInterval:
             raise type(error)(expected) from None
 
 
+DEFAULT = CheckpointInterval(seconds=60.0)
+
+
 class Checkpointer:
-    """Saves checkpoints of runs that go side by side, when it is time.
+    """Saves checkpoints of runs that go side by side, when they are due.
 
     Args:
-        folders: one a run; none if nothing is kept.
+        folders: one per run.
         every: how often.
     """
 
-    def __init__(self, folders: list[RunFolder] | None = None, every: CheckpointInterval | None = None) -> None:
-        self._folders = folders or []
-        self._every = every or CheckpointInterval.parse(DEFAULT)
+    def __init__(self, folders: list[RunFolder], every: CheckpointInterval = DEFAULT) -> None:
+        self._folders = folders
+        self._every = every
         self._position: int | None = None
         self._time = time.monotonic()
 
     def begin(self, position: int) -> None:
-        """What is on disk is this far."""
+        """Note that what is on disk is this far."""
         self._position = position
         self._time = time.monotonic()
 
     def look(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
-        """Save, if it is time."""
-        if self._folders and self._due(position):
+        """Save if it is time."""
+        if self._due(position):
             self.save(position, snapshots)
 
     def save(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
         """Save now."""
-        for folder, (arrays, about) in zip(self._folders, snapshots() if self._folders else [], strict=True):
+        for folder, (arrays, about) in zip(self._folders, snapshots(), strict=True):
             folder.checkpoints.save(position, arrays, about)
         self.begin(position)
 
     def last(self) -> str:
-        """Half a sentence on what is safe."""
-        if not self._folders:
-            return ""
+        """Return half a sentence on what is safe."""
         place = self._folders[0].named
         if self._position is None:
             return f"; the run in {place!r} has no checkpoint yet"

@@ -82,7 +82,7 @@ class FailureLog:
             )
 
     def add_all(self, found: Outcomes, told: int, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
-        """Count what came of some candidates, after so many others were told.
+        """Count what came of some candidates, after `told` others.
 
         Args:
             found: what came.

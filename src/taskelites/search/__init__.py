@@ -1,23 +1,24 @@
 """Ask, evaluate, tell, until the budget is spent: `solve` and `Optimizer`.
 
-Python functions run through an `Optimizer` (`optimizer.py`), JAX functions inside a compiled loop over the same ask and
-tell (`compiled.py`); `replicates.py` runs several of either.
+Python functions run in `sync_loop.py` or `async_loop.py`, JAX functions inside a compiled loop (`jax_loop.py`);
+`replicates.py` runs several of either.
 """
 
-import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from os import PathLike
 from typing import Any, Unpack, overload
 
-from taskelites.errors import InvalidTypeError, whole_number
+from taskelites.errors import InvalidTypeError, TaskWarning, whole_number
 from taskelites.evaluation import EvaluationOptions
 from taskelites.evaluation.options import Mode, OnError, WorkerCount
 from taskelites.problem.problem import Call
+from taskelites.process import shows_progress
 from taskelites.results.result import Result
 from taskelites.runs import Progress
-from taskelites.search.job import MOST_EVALUATIONS, Target, as_seed, make_job, warn_of_tasks
+from taskelites.search.job import MOST_EVALUATIONS, Target, as_seed, make_job, task_warnings
 from taskelites.search.keywords import Callback, SolveKeywords
 from taskelites.search.optimizer import Optimizer
 from taskelites.search.replicates import open_run, run_all, warn_of_failures
@@ -169,23 +170,22 @@ def solve(
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]
-    told = _as_callback(callback)
-    store = open_run(
+    tell = None if callback is None else _as_callback(callback)
+    run = open_run(
         job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, origin=origin
     )
-    with store:
-        warn_of_tasks(job.problem, job.settings)
-        shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    with run as store:
+        for sentence in task_warnings(job.problem, job.settings):
+            warnings.warn(sentence, TaskWarning, stacklevel=2)
+        shown = shows_progress(progress)
         with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
-            run_all(job, seeds, store, bar, told)
+            run_all(job, seeds, store, bar, tell)
     warn_of_failures(store.results)
     return store.results if replicates is not None else store.results[0]
 
 
-def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None] | None:
-    """One callback of none, one or several."""
-    if callback is None:
-        return None
+def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None]:
+    """Return one function that calls one callback, or several."""
     every = list(callback) if isinstance(callback, Sequence) else [callback]
     for each in every:
         if not callable(each):

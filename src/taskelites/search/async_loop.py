@@ -85,7 +85,7 @@ class AsyncLoop(SyncLoop):
 
     def _search(self, dispatcher: Dispatcher) -> None:
         while self._goes_on() and self.stepper.adopting:  # what comes before the first step goes step by step
-            self._step(dispatcher, self.runs)
+            self.step(dispatcher, self.runs)
         if self.stepper.adopting:  # it ended there
             return
         if self._table is None:
@@ -137,7 +137,8 @@ class AsyncLoop(SyncLoop):
             if self.only.point <= self.stepper.evaluations < self.job.evaluations:
                 self.only.recorder.log(self.stepper.glance())
             self.report(dispatcher)
-        self.only.failures.check()
+        if self.only.failures.counts:
+            self.only.failures.check()
 
     def _tell_group(self, found: Outcomes) -> None:
         assert self._table is not None  # as above

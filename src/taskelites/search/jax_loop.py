@@ -168,7 +168,8 @@ class JaxLoop:
             if not self.reached:
                 self._adopt_before()
             self._search()
-        self.control.checkpointer.save(self.reached, self.snapshots)
+        if self.control.checkpointer is not None:
+            self.control.checkpointer.save(self.reached, self.snapshots)
 
     def _search(self) -> None:
         control = self.control
@@ -190,13 +191,16 @@ class JaxLoop:
                 for recorder, its_own in zip(self.recorders, now, strict=True):
                     recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
-            control.show(max(told) * len(told), partial(np.concatenate, [its_own.fitness for its_own in now]))
+            if control.bar is not None:
+                fitness = np.concatenate([its_own.fitness for its_own in now])
+                control.bar.update(control.shown_before + max(told) * len(told), partial(metrics.summary, fitness))
             self.reached = begin + step * rows + inside[-1]
             if control.interruption.noted and looks and not cut:  # the result shows what the history does
                 self.shown, _ = self._advanced(1, looks[-1])
             if control.interruption.noted or all(count < self.reached for count in told):
                 break
-            control.checkpointer.look(self.reached, self.snapshots)
+            if control.checkpointer is not None:
+                control.checkpointer.look(self.reached, self.snapshots)
 
     @property
     def position(self) -> int:

@@ -1,6 +1,5 @@
 """What a search was asked for, checked before any work is done."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from jax import Array
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.core import random
 from taskelites.core.selection import uniform_integers
-from taskelites.errors import InvalidTypeError, InvalidValueError, TaskWarning, finite_array, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, whole_number
 from taskelites.evaluation import EvaluationOptions
 from taskelites.problem.problem import Problem, as_rows_per_call, check_fitness, is_domain, per_task
 from taskelites.problem.tasks import Box, Tasks
@@ -168,7 +167,7 @@ def make_job(
         batch_size=whole_number("batch_size", batch_size, least=1, most=2**24),
         ahead=ahead,
         evaluations=whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS),
-        initial=as_initial(initial, problem),
+        initial=None if initial is None else as_initial(initial, problem),
         target=None if aim is None else per_task("target", aim.fitness, problem.tasks),
         share=1.0 if aim is None else float(aim.share),
         evaluation_options=evaluation_options,
@@ -200,10 +199,8 @@ def check_compiled(evaluation_options: EvaluationOptions, ahead: int = 1) -> Non
         )
 
 
-def as_initial(initial: Any, problem: Problem) -> Initial | None:
-    """Solutions to evaluate first, from what a user gives for them."""
-    if initial is None:
-        return None
+def as_initial(initial: Any, problem: Problem) -> Initial:
+    """Return the solutions to evaluate first, from what a user gives for them."""
     if isinstance(problem.tasks, Box):
         raise InvalidValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
     # Two rows of numbers in a tuple are solutions; anything else in a pair is solutions and the numbers of tasks.
@@ -255,7 +252,7 @@ def as_seed(seed: Any) -> int:
 
 
 def task_warnings(problem: Problem, settings: Any) -> list[str]:
-    """What about the tasks will make the search worse than it could be, one sentence each."""
+    """Return one sentence for each thing about the tasks that makes the search worse than it could be."""
     if isinstance(problem.tasks, Box):
         return []
     tasks: Tasks = problem.tasks
@@ -267,9 +264,3 @@ def task_warnings(problem: Problem, settings: Any) -> list[str]:
             "te.Tasks(objects, descriptors=...) or distance=... gives it one"
         )
     return sentences
-
-
-def warn_of_tasks(problem: Problem, settings: Any) -> None:
-    """Say it once."""
-    for sentence in task_warnings(problem, settings):
-        warnings.warn(sentence, TaskWarning, stacklevel=3)

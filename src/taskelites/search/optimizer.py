@@ -1,16 +1,17 @@
 """The search as an object with `ask` and `tell`."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from taskelites.algorithms import Candidates, as_algorithm
-from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueError
+from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueError, TaskWarning
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.problem.problem import Problem
 from taskelites.results.result import Result
 from taskelites.search.history import findings, make_result
-from taskelites.search.job import as_ahead, as_initial, warn_of_tasks
+from taskelites.search.job import as_ahead, as_initial, task_warnings
 from taskelites.search.stepper import Stepper
 
 
@@ -47,14 +48,15 @@ class Optimizer:
     ) -> None:
         problem = Problem(tasks, bounds, dim, behaviour)
         settings = as_algorithm(algorithm)
-        warn_of_tasks(problem, settings)
+        for sentence in task_warnings(problem, settings):
+            warnings.warn(sentence, TaskWarning, stacklevel=2)
         self._stepper = Stepper(
             problem,
             settings,
             batch_size=batch_size,
             ahead=as_ahead(ahead),
             seed=seed,
-            initial=as_initial(initial, problem),
+            initial=None if initial is None else as_initial(initial, problem),
         )
         self._asked: list[Candidates] = []  # and not told yet
 

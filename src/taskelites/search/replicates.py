@@ -2,24 +2,25 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from taskelites.algorithms import Core
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
 from taskelites.evaluation import JaxFitness
 from taskelites.problem.tasks import Tasks
+from taskelites.process import Interruption
 from taskelites.results.result import Result, load
 from taskelites.runs import (
     Checkpoint,
     Checkpointer,
     CheckpointInterval,
     FailureLog,
-    Interruption,
     Progress,
     RunFolder,
     RunLock,
@@ -37,48 +38,37 @@ from taskelites.search.sync_loop import SyncLoop
 Callback = Callable[[Mapping[str, Any]], None]
 
 
+@dataclass
 class ReplicateStore:
-    """Results as they come, each saved at once; whatever stops a run takes along what there is.
+    """Results as they come, each saved at once.
 
     Args:
         several: whether replicates were asked for, so that each gets a folder of its own.
         folder: where to keep them, or None.
-        every: how often a checkpoint is written.
+        every: how often a checkpoint is saved.
     """
 
-    def __init__(
-        self, *, several: bool, folder: RunFolder | None = None, every: CheckpointInterval | None = None
-    ) -> None:
-        self.folder = folder
-        self.several = several
-        self.every = every or CheckpointInterval.parse(DEFAULT)
-        self.lock: RunLock | None = None
-        self.results: list[Result] = []
-
-    def __enter__(self) -> "ReplicateStore":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.lock is not None:
-            self.lock.release()
+    several: bool
+    folder: RunFolder | None = None
+    every: CheckpointInterval = DEFAULT
+    results: list[Result] = field(default_factory=list)
 
     def folder_of(self, number: int) -> RunFolder | None:
-        """Where a replicate is kept."""
+        """Return where a replicate is kept."""
         if self.folder is None or not self.several:
             return self.folder
         return RunFolder.part(self.folder.path / f"replicate-{number}")
 
-    def take(self, found: list[Result]) -> None:
-        """Add results, and save them."""
-        for result in found:
+    def take(self, group: list[Recorder], found: list[Result]) -> None:
+        """Add the results of a group of runs, and save them."""
+        for recorder, result in zip(group, found, strict=True):
             self.results.append(result)
-            self.keep(len(self.results) - 1, result)
+            self.save(recorder, result)
 
-    def keep(self, number: int, result: Result) -> None:
-        """Save one result."""
-        folder = self.folder_of(number)
-        if folder is not None and result.evaluations > 0:
-            folder.write(result)
+    def save(self, recorder: Recorder, result: Result) -> None:
+        """Save one result in the folder of its run."""
+        if recorder.folder is not None and result.evaluations > 0:
+            recorder.folder.write(result)
 
     def attach(self, problem: BaseException) -> None:
         """Give what there is to the exception, as its `result`: a list, if replicates were asked for."""
@@ -87,7 +77,7 @@ class ReplicateStore:
             problem.result = self.results if self.several else alone  # type: ignore[attr-defined]
 
     def where(self) -> str:
-        """Half a sentence on where to find what there is."""
+        """Return half a sentence on where to find what there is."""
         found = self.folder is not None and any(result.evaluations for result in self.results)
         return f"; what was found is in {self.folder.named!r}" if found and self.folder is not None else ""
 
@@ -97,27 +87,25 @@ class ReplicateStore:
             self.folder.log(text)
 
 
+@contextmanager
 def open_run(
     job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any
-) -> ReplicateStore:
+) -> Iterator[ReplicateStore]:
     """Make or open the run folder, and lock it.
 
     Raises:
         FileExistsError, ValueError: if there is something else in it, or a run of something else.
-        RunInUseError: if another process is at it.
+        RunInUseError: if another process uses it.
     """
-    interval = CheckpointInterval.parse(DEFAULT if every is None else every)
+    interval = DEFAULT if every is None else CheckpointInterval.parse(every)
     if out is None:
         if resume:
             raise InvalidValueError("resume=True goes on with the run in out=, which is missing")
-        return ReplicateStore(several=several, every=interval)
+        yield ReplicateStore(several=several, every=interval)
+        return
     folder = RunFolder(out, resume=resume)
-    lock = RunLock(folder.path)
-    lock.acquire()
-    store = ReplicateStore(several=several, folder=folder, every=interval)
-    store.lock = lock
-    plan = plan_of(job, seeds, several=several)
-    try:
+    with RunLock(folder.path):
+        plan = plan_of(job, seeds, several=several)
         if folder.known is None:
             folder.log(f"begins: {job.evaluations:,} evaluations, {job.settings.name} on {job.label}")
         else:
@@ -125,11 +113,7 @@ def open_run(
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
         folder.write_plan({"origin": origin or (folder.known or {}).get("origin"), "plan": plan})
-        folder.write_settings(plan)
-    except BaseException:
-        lock.release()
-        raise
-    return store
+        yield ReplicateStore(several=several, folder=folder, every=interval)
 
 
 def run_all(
@@ -149,10 +133,13 @@ def run_all(
                     note("is complete already; only a higher budget goes on")
                     store.results += done
                     continue
-                checkpointer = Checkpointer(_folders(group), store.every)
+                folders = [recorder.folder for recorder in group if recorder.folder is not None]
+                checkpointer = Checkpointer(folders, store.every) if folders else None
                 before = job.evaluations * group[0].replicate
-                control = Control(interruption, checkpointer, bar, before, note)
-                _run(_begin_or_restore(job, group, control, prepared), store, checkpointer)
+                loop = _loop(job, group, Control(interruption, checkpointer, bar, before, note), prepared)
+                if checkpointer is not None:
+                    _restore(loop, folders, checkpointer, note, alike=prepared is not None)
+                _run(loop, group, store, checkpointer)
                 if interruption.noted:
                     raise _interrupted(interruption, store.results[-len(group) :], store)
     except BaseException as problem:
@@ -171,7 +158,7 @@ def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder
     size = _runs_in_step(job) if len(recorders) > 1 else 1
     together: list[Recorder] = []
     for recorder in recorders:
-        done = _finished(job, [recorder])
+        done = [] if recorder.folder is None else _finished(job, [recorder])
         if not done:
             together.append(recorder)
         if together and (done or len(together) == size or recorder is recorders[-1]):
@@ -191,19 +178,14 @@ def _runs_in_step(job: Job) -> int:
     return max(1, job.rows_per_call // rows)
 
 
-def _folders(group: list[Recorder]) -> list[RunFolder]:
-    return [recorder.folder for recorder in group if recorder.folder is not None]
-
-
 def _finished(job: Job, group: list[Recorder]) -> list[Result]:
     """Return the results of runs that are all at their end already; none if one is not."""
     results = []
-    for folder in _folders(group):
-        file = folder.path / "result.npz"
-        if not file.is_file():
+    for folder in (recorder.folder for recorder in group):
+        if folder is None or not (folder.path / "result.npz").is_file():
             return []
         try:
-            result = load(file)
+            result = load(folder.path / "result.npz")
         except ValueError as error:
             folder.log(f"{error}; it is made again from the checkpoint")
             return []
@@ -215,55 +197,54 @@ def _finished(job: Job, group: list[Recorder]) -> list[Result]:
     return results
 
 
-def _begin_or_restore(
-    job: Job, group: list[Recorder], control: Control, prepared: tuple[Core, JaxFitness] | None
-) -> Loop:
-    """Return the loop that runs a group, at its beginning or where its checkpoints are."""
-    loop: Loop
+def _loop(job: Job, group: list[Recorder], control: Control, prepared: tuple[Core, JaxFitness] | None) -> Loop:
+    """Return the loop that runs a group, at its beginning."""
     if prepared is not None:
-        loop = JaxLoop(job, group, control, prepared)
-    elif job.evaluation_options.mode == "async":
-        loop = AsyncLoop(job, group, control)
-    else:
-        loop = SyncLoop(job, group, control)
-    folders = _folders(group)
-    # Compiled runs are all at the same step.
-    alike = [folders] if prepared is not None else [[folder] for folder in folders]
-    kept = [checkpoint for part in alike for checkpoint in _common_checkpoints(part)]
+        return JaxLoop(job, group, control, prepared)
+    if job.evaluation_options.mode == "async":
+        return AsyncLoop(job, group, control)
+    return SyncLoop(job, group, control)
+
+
+def _restore(
+    loop: Loop, folders: list[RunFolder], checkpointer: Checkpointer, note: Callable[[str], None], *, alike: bool
+) -> None:
+    """Go on where the newest usable checkpoints are; `alike` runs are all at the same step."""
+    parts = [folders] if alike else [[folder] for folder in folders]
+    kept = [checkpoint for part in parts for checkpoint in _common_checkpoints(part)]
     for folder, checkpoint in zip(folders, kept, strict=True):
         if checkpoint is None:
             folder.begin_again()
     if any(checkpoint is not None for checkpoint in kept):
         loop.restore(kept)
-        control.checkpointer.begin(loop.position)
-        control.note(f"goes on after {loop.position:,} evaluations")
-    return loop
+        checkpointer.begin(loop.position)
+        note(f"goes on after {loop.position:,} evaluations")
 
 
 def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
     """Return the newest checkpoints, one per folder, all of one position; None for each if there are none."""
-    for position in folders[0].checkpoints.positions() if folders else ():
+    for position in folders[0].checkpoints.positions():
         kept = [folder.checkpoints.load(position) for folder in folders]
         if all(checkpoint is not None for checkpoint in kept):
             return kept
     return [None for _ in folders]
 
 
-def _run(loop: Loop, store: ReplicateStore, checkpointer: Checkpointer) -> None:
+def _run(loop: Loop, group: list[Recorder], store: ReplicateStore, checkpointer: Checkpointer | None) -> None:
     """Run one group to its end, and keep what it finds."""
     try:
         loop.run()
     except FitnessError as error:
-        store.take(loop.results())
+        store.take(group, loop.results())
         error.args = (f"{error}{store.where()}",)
         raise
     except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
         with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
-            store.take(loop.results())
-        if isinstance(problem, StorageError):
+            store.take(group, loop.results())
+        if isinstance(problem, StorageError) and checkpointer is not None:
             raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
         raise
-    store.take(loop.results())
+    store.take(group, loop.results())
 
 
 def _interrupted(interruption: Interruption, stopped: list[Result], store: ReplicateStore) -> Interrupted:
@@ -280,7 +261,7 @@ def _note(store: ReplicateStore, bar: Progress | None, text: str) -> None:
 
 
 def warn_of_failures(results: list[Result]) -> None:
-    """Say once how many evaluations gave no usable number."""
+    """Warn once of evaluations that gave no usable number."""
     told = sum(result.evaluations for result in results)
     failed = sum(result.failed for result in results)
     if failed:
@@ -290,5 +271,5 @@ def warn_of_failures(results: list[Result]) -> None:
         warnings.warn(
             f"{failed:,} of {told:,} evaluations failed ({words}) and were not stored", FitnessWarning, stacklevel=3
         )
-    if not any(result.solved.any() for result in results):
+    if not any(np.isfinite(result.fitness).any() for result in results):
         warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)

@@ -1,7 +1,4 @@
-"""Runs of a Python fitness: exactly ask, evaluate, tell, until the budget is spent.
-
-Several runs go in step: each asks for what it may, all rows are evaluated together, and each is told its own.
-"""
+"""The search over a Python fitness: runs go in step, and their rows are evaluated in shared calls."""
 
 import warnings
 from bisect import bisect_right
@@ -13,12 +10,13 @@ from taskelites.algorithms import Candidates
 from taskelites.core import metrics
 from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation import Dispatcher, Outcomes
+from taskelites.evaluation.dispatcher import evaluate_together
 from taskelites.results.result import Result
-from taskelites.runs import Checkpoint, FailureLog, Snapshot
+from taskelites.runs import Checkpoint, Snapshot
 from taskelites.runs.failure_log import raise_first
 from taskelites.search.history import Recorder, elites, findings, logged_points, make_result, measures
 from taskelites.search.job import Job
-from taskelites.search.loop import Control, evaluate_together
+from taskelites.search.loop import Control
 from taskelites.search.stepper import Stepper
 
 # Warn that workers are slower than one process: after this many seconds, if they are slower by this factor.
@@ -37,13 +35,9 @@ class SearchRun:
     def __init__(self, job: Job, recorder: Recorder) -> None:
         self.job = job
         self.recorder = recorder
+        self.failures = recorder.failures
         self.stepper = Stepper.of_job(job, recorder.seed)
         self._points = logged_points(job, self.stepper.opening_rows)
-
-    @property
-    def failures(self) -> FailureLog:
-        """The failed evaluations of this run."""
-        return self.recorder.failures
 
     @property
     def left(self) -> int:
@@ -75,29 +69,46 @@ class SearchRun:
 
     def take(self, found: Outcomes, asked: Candidates) -> None:
         """Tell results, which follow those told before; see `Evaluable`."""
-        stepper = self.stepper
+        if found.failures or found.again or self.failures.counts:
+            self._take_with_failures(found, asked)
+        else:
+            self._tell(found)
+
+    def _take_with_failures(self, found: Outcomes, asked: Candidates) -> None:
         fatal = self.job.evaluation_options.on_error == "raise" and bool(found.failures)
         usable = min(found.failures) if fatal else len(found)
         done = 0
         while done < usable:
-            upto = min(usable, done + self.point - stepper.evaluations)
-            if found.failures and not self.failures.succeeded:
-                upto = done + 1  # a run in which everything fails ends where it does, however chunks are cut
-            part = found if upto - done == len(found) else found.part(slice(done, upto))
+            # A run in which everything fails ends where it does, however its rows are cut into chunks.
+            upto = done + 1 if found.failures and not self._succeeded(0) else usable
+            part = found.part(slice(done, upto))
             self.note_failures(part, asked)
-            stepper.accept(part.fitness, part.behaviour)
+            self._tell(part)
             done = upto
-            if stepper.evaluations == self.point < self.job.evaluations:
-                self.recorder.log(stepper.glance())
-            if found.failures:
-                self.failures.check()
+            self.failures.check()
         if fatal:
             raise_first(found, asked.numbers, asked.solutions)
 
+    def _tell(self, found: Outcomes) -> None:
+        """Tell results; at each point of the history on the way, add a row."""
+        stepper, start = self.stepper, 0
+        while start < len(found):
+            stop = min(len(found), start + self.point - stepper.evaluations)
+            behaviour = None if found.behaviour is None else found.behaviour[start:stop]
+            stepper.accept(found.fitness[start:stop], behaviour)
+            start = stop
+            if stepper.evaluations == self.point < self.job.evaluations:
+                self.recorder.log(stepper.glance())
+
     def note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
         """Count the failures among results that are told next, after `before` others."""
+        self.failures.succeeded = self._succeeded(before)
         told = self.stepper.evaluations + before
         self.failures.add_all(found, told, asked.numbers, asked.tasks, asked.solutions)
+
+    def _succeeded(self, before: int) -> bool:
+        """Return whether some evaluation did not fail, among those told and `before` others."""
+        return self.stepper.evaluations + before > self.failures.counts.total()
 
     def snapshot(self) -> Snapshot:
         """Return what a checkpoint keeps."""
@@ -156,15 +167,17 @@ class SyncLoop:
                 raise
         self._finish(stopped=self.halted())
         for run in self.runs:
-            run.failures.check(ended=run.left <= 0)
+            if run.failures.counts:
+                run.failures.check(ended=run.left <= 0)
 
     def _dispatcher(self) -> Dispatcher:
-        job = self.job
-        used = self.runs[0].stepper.behaviour_dim
-        returned = job.problem.returned_behaviour(used)
+        job, behaviour_dim = self.job, self.runs[0].stepper.behaviour_dim
         return job.evaluation_options.dispatcher(
-            job.evaluation_options.caller(job.fitness, job.call, returned, keeps=used > 0),
-            job.batch_size,
+            job.fitness,
+            job.call,
+            behaviour_dim=job.problem.returned_behaviour(behaviour_dim),
+            keeps_behaviour=behaviour_dim > 0,
+            batch_size=job.batch_size,
             rows_per_call=job.rows_per_call,
             left=lambda: sum(run.left for run in self.runs),
             halt=self.halted,
@@ -174,9 +187,9 @@ class SyncLoop:
     def _search(self, dispatcher: Dispatcher) -> None:
         going = self.runs
         while not self.halted() and (going := [run for run in going if not run.ended()]):
-            self._step(dispatcher, going)
+            self.step(dispatcher, going)
 
-    def _step(self, dispatcher: Dispatcher, going: list[SearchRun]) -> None:
+    def step(self, dispatcher: Dispatcher, going: list[SearchRun]) -> None:
         """Evaluate what these runs ask for."""
         first = self.runs[0].stepper
         offset = first.row if len(self.runs) == 1 else 0
@@ -186,24 +199,28 @@ class SyncLoop:
     def _finish(self, *, stopped: bool) -> None:
         """Save a checkpoint, and add the last row of the history."""
         checkpointer = self.control.checkpointer
-        if stopped:  # before the history gets a row that a run which goes on does not have
+        if stopped and checkpointer is not None:  # before the history gets a row that a run which goes on does not have
             checkpointer.save(self.position, self.snapshots)
         for run in self.runs:
             run.recorder.log(run.stepper.look(measures))
-        if not stopped:
+        if not stopped and checkpointer is not None:
             checkpointer.save(self.position, self.snapshots)
 
     def report(self, dispatcher: Dispatcher) -> None:
         """Show the progress and save a checkpoint, if they are due; warn of workers that do not help."""
-        runs = self.runs
-        self.control.show(
-            sum(run.stepper.evaluations for run in runs),
-            lambda: np.concatenate([run.stepper.glance().fitness for run in runs]),
-        )
-        self.control.checkpointer.look(self.position, self.snapshots)
+        control = self.control
+        if control.bar is not None:
+            told = sum(run.stepper.evaluations for run in self.runs)
+            control.bar.update(control.shown_before + told, self._summary)
+        if control.checkpointer is not None:
+            control.checkpointer.look(self.position, self.snapshots)
         if self.job.evaluation_options.parallel and not self._said_slow and dispatcher.waited > _SLOW_SECONDS:
             self._said_slow = True
             self._warn_of_slow_workers(dispatcher)
+
+    def _summary(self) -> dict[str, float]:
+        """Return coverage, mean fitness and the like, of all runs together."""
+        return metrics.summary(np.concatenate([run.stepper.glance().fitness for run in self.runs]))
 
     def _warn_of_slow_workers(self, dispatcher: Dispatcher) -> None:
         slower = dispatcher.waited > _SLOWER * dispatcher.seconds and not dispatcher.lost

@@ -28,6 +28,7 @@ from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import STEPS, table
 from taskelites.domains.hexapod.mujoco_engine import ACTUATOR, JOINT, OPTIONS, fields, powered_joints
 from taskelites.errors import DeviceMemoryError
+from taskelites.process import shows_progress
 
 _SIGNALS = 2 * LEGS  # a coxa and a femur per leg; the tibia copies the femur
 # As in MJX: enough for all but a few steps, and a batch waits for the slowest of its rows.
@@ -64,7 +65,7 @@ class WarpEngine:
         self._store: dict[str, wp.array] = {}
         with silent():
             self._device = wp.get_device(device)
-        if self._device.is_cuda and sys.stderr is not None and sys.stderr.isatty():
+        if self._device.is_cuda and shows_progress(None):
             print("hexapod: Warp loads its kernels; it compiles them first on a new machine", file=sys.stderr)
         with self._ours():
             self._wave = self._array(table(), wp.float32)

@@ -20,6 +20,7 @@ from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
 from taskelites.experiments.paper.page import made as made_by
 from taskelites.problem.problem import is_domain
+from taskelites.process import shows_progress
 from taskelites.search.job import as_seed
 from taskelites.storage import file_name
 
@@ -141,7 +142,7 @@ def bench(
 
 def _tell(text: str, progress: bool | None) -> None:
     """A line for a person who waits."""
-    if progress if progress is not None else sys.stderr is not None and sys.stderr.isatty():
+    if shows_progress(progress):
         print(text, file=sys.stderr, flush=True)
 
 

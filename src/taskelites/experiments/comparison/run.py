@@ -30,10 +30,11 @@ from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, JaxFitn
 from taskelites.experiments.comparison.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
 from taskelites.problem.problem import Call
 from taskelites.problem.tasks import Box
+from taskelites.process import shows_progress
 from taskelites.results.result import Result, load
 from taskelites.runs import Progress, RunFolder, RunLock, read_plan
 from taskelites.runs.identity import code_of, same_code
-from taskelites.search.history import about_settings
+from taskelites.search.history import Recorder, about_settings
 from taskelites.search.job import Job, as_seed, make_job, task_warnings
 from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
 from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of, said_of
@@ -367,15 +368,14 @@ class _ComparisonStore(ReplicateStore):
         i = self.missing[number]
         return None if self.place is None else _begun(self.place / f"replicate-{i}", self.job, self.seeds[i])
 
-    def keep(self, number: int, result: Result) -> None:
+    def save(self, recorder: Recorder, result: Result) -> None:
         if result.evaluations < self.job.evaluations:  # it was stopped
             return
-        self.finished[self.missing[number]] = result
-        if self.place is not None:
-            folder = RunFolder.part(self.place / f"replicate-{self.missing[number]}")
-            folder.write(result)
-            # They are of no more use, and of hundreds of runs they would be most of what is kept.
-            shutil.rmtree(folder.path / "checkpoints", ignore_errors=True)
+        self.finished[self.missing[recorder.replicate]] = result
+        if recorder.folder is not None:
+            recorder.folder.write(result)
+            # Of hundreds of runs, checkpoints would be most of what is kept.
+            shutil.rmtree(recorder.folder.path / "checkpoints", ignore_errors=True)
 
 
 def _begun(path: Path, job: Job, seed: int) -> RunFolder:
@@ -400,7 +400,7 @@ def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, pro
     there = {} if place is None else _kept(place, job, seeds)
     missing = {i: seed for i, seed in enumerate(seeds) if i not in there}
     store = _ComparisonStore(place, job, missing)
-    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    shown = shows_progress(progress)
     if shown and there:
         print(f"{label}: {len(there)} of {len(seeds)} runs are there", file=sys.stderr, flush=True)
     if missing:

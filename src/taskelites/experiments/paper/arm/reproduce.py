@@ -18,6 +18,7 @@ from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, NEWER_
 from taskelites.experiments.paper.arm.page import page_text
 from taskelites.experiments.paper.claims import outcomes
 from taskelites.problem.problem import Domain
+from taskelites.process import shows_progress
 from taskelites.storage import write_text
 
 # That of the paper's published code; its text has (1, 1).
@@ -58,7 +59,7 @@ def reproduce_arm(
     five = {name: name for name in FIVE}
     options: dict[str, Any] = {"evaluations": evaluations, "replicates": replicates, "seed": seed, "progress": progress}
     newer = {NEWER_CMA: CmaEs(penalty=False, max_std=1 / 3)}
-    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    shown = shows_progress(progress)
     if shown:
         print(f"target {tuple(target)}: {len(five | newer | sizes)} groups of {replicates} runs", file=sys.stderr)
     main = compare(arm, algorithms=five | newer | sizes, out=out, **options)

@@ -5,7 +5,6 @@ Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020)
 
 import csv
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from taskelites.experiments.paper.hexapod.map import SHARE
 from taskelites.experiments.paper.hexapod.page import page_text, transfer_table
 from taskelites.experiments.paper.hexapod.runs import RunMaker, run_curves, run_table, typical_map
 from taskelites.problem.problem import Domain
+from taskelites.process import shows_progress
 from taskelites.results.result import Result, load
 from taskelites.runs import RunLock
 from taskelites.storage import write_text
@@ -123,7 +123,7 @@ def reproduce_hexapod(
     again = native if engine in _SINGLE_PRECISION else None
     if chosen is not None:
         _single_body(chosen, again or make)
-    shown = progress if progress is not None else sys.stderr is not None and sys.stderr.isatty()
+    shown = shows_progress(progress)
     maker = RunMaker(folder, batch_size=batch_size, in_step=in_step, seed=seed, shown=shown, native=again)
     sizes: dict[str, Any] = {"replicates": replicates, "evaluations": evaluations, "ahead": ahead}
     folder.mkdir(parents=True, exist_ok=True)

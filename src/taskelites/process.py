@@ -1,4 +1,4 @@
-"""Ctrl-C, and a polite request to end, that lose nothing."""
+"""What belongs to the process as a whole: its signals and its terminal."""
 
 import signal
 import sys
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Interruption:
-    """While it is open, the first Ctrl-C or SIGTERM is noted instead of acted on; a second one has its usual effect.
+    """A context in which the first Ctrl-C or SIGTERM is noted instead of acted on; a second one has its usual effect.
 
-    The search asks it between two evaluations, so that an interrupt never falls between giving a state away and getting
-    the next one. Outside the main thread signals are not ours to handle, and it does nothing.
+    The search looks at it between two evaluations, so that an interrupt never falls between giving a state away and
+    getting the next one. Outside the main thread it does nothing, since only the main thread can handle signals.
 
     Attributes:
-        signal: which one it was; None if there was none.
+        signal: the signal that was noted, or None.
 
     Example:
         >>> with Interruption() as interruption:
@@ -28,13 +28,13 @@ class Interruption:
 
     @property
     def noted(self) -> bool:
-        """Whether there was one."""
+        """Whether a signal was noted."""
         return self.signal is not None
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
             for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-                # Someone else's handler, or none: leave it alone.
+                # A handler of somebody else's stays.
                 if signal.getsignal(number) is usual:
                     self._previous[number] = usual
                     signal.signal(number, self._note)
@@ -46,10 +46,20 @@ class Interruption:
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(signum)
         self._restore()
-        if sys.stderr is not None and sys.stderr.isatty():
-            print("\nstopping, and saving what there is; once more ends it at once", file=sys.stderr, flush=True)
+        if shows_progress(None):
+            print("\nstopping and saving; interrupt again to stop at once", file=sys.stderr, flush=True)
 
     def _restore(self) -> None:
         for number, usual in self._previous.items():
             signal.signal(number, usual)
         self._previous.clear()
+
+
+def shows_progress(progress: bool | None) -> bool:
+    """Return whether to show progress: as the user wishes, or else if stderr is a terminal.
+
+    Example:
+        >>> shows_progress(True), shows_progress(False)
+        (True, False)
+    """
+    return (sys.stderr is not None and sys.stderr.isatty()) if progress is None else progress
