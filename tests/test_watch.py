@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import imageio_ffmpeg
 import matplotlib.pyplot as plt
@@ -15,6 +16,7 @@ from PIL import Image
 
 import taskelites as te
 from taskelites.cli import main
+from taskelites.cli.run_request import RunRequest
 from taskelites.cli.watch_command import chosen, size
 from taskelites.domains.hexapod import rendering
 from taskelites.domains.hexapod.analysis import analyse, body_model, shown_engine
@@ -106,7 +108,8 @@ def keep(name, path):
     """A folder as `taskelites run` leaves it, of a domain in seen.py."""
     path.mkdir()
     run_folder = RunFolder.part(path)
-    run_folder.write_plan({"origin": {"command": ["run", f"seen:{name}"]}, "plan": {"evaluations": 100}})
+    request = RunRequest(domain=f"seen:{name}", set=[], evaluations=100, folder=str(Path.cwd()))
+    run_folder.write_plan({"request": request.plain(), "plan": {"evaluations": 100}})
     run_folder.write(made(te.tasks.grid((30,), [0], [1]), problem=name, options={}))
 
 

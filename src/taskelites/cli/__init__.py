@@ -14,7 +14,7 @@ from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiment_commands import EXPERIMENTS, bench, compare, reproduce
 from taskelites.cli.export_command import export
 from taskelites.cli.report_command import add_no_report, drawing_time, report
-from taskelites.cli.run_command import add_manner, add_workers, replay, resume, run, seconds
+from taskelites.cli.run_command import add_evaluation_options, add_workers, replay, resume, run, seconds
 from taskelites.cli.values import number
 from taskelites.cli.watch_command import size, watch
 from taskelites.domains import DOMAINS
@@ -53,9 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Its exit status: 0, 2 for a user's mistake, 1 for other errors that have a name, 70 for a bug, 130 after
         Ctrl-C, 143 after SIGTERM.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    options.parser = parser
+    options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     options.line = shlex.join(["taskelites", *options.arguments])
     try:
@@ -87,17 +85,18 @@ def _complain(line: str, status: int, options: argparse.Namespace) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    whole = argparse.ArgumentParser(
         prog="taskelites",
         description="The best solution for every task: many-task optimisation by quality diversity.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"taskelites {__version__}")
+    whole.add_argument("--version", action="version", version=f"taskelites {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     _add_run(commands, shared)
     _add_resume(commands, shared)
@@ -112,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
     )
     listing.set_defaults(command=_list)
-    return parser
+    return whole
 
 
 def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -122,7 +121,7 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="a run on a domain",
         description="Find the best solution of every task of a domain, and save the result.",
     )
-    parser.set_defaults(command=run, resume=None)
+    parser.set_defaults(command=run)
     parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
     parser.add_argument(
         "--algorithm",
@@ -139,13 +138,13 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--replicates", type=number, metavar="N", help="independent runs, of seed, seed + 1, ...")
     parser.add_argument("--out", metavar="FOLDER", help="a new folder for the run; by default one below runs/")
-    _add_keeping(parser)
+    _add_checkpoint_every(parser)
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_manner(parser)
+    add_evaluation_options(parser)
 
 
-def _add_keeping(parser: argparse.ArgumentParser) -> None:
+def _add_checkpoint_every(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint-every", metavar="N|TIME", help="evaluations, or a time such as 30s, 5min or 2h (default: 60s)"
     )
@@ -162,10 +161,10 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=resume)
     parser.add_argument("run", metavar="RUN_FOLDER", help="what `taskelites run` named as saved")
     parser.add_argument("--evaluations", type=number, metavar="N", help="raise the budget to this")
-    _add_keeping(parser)
+    _add_checkpoint_every(parser)
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_manner(parser, samples=False)
+    add_evaluation_options(parser, samples=False)
 
 
 def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -291,7 +290,7 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_manner(parser, modes=False)
+    add_evaluation_options(parser, modes=False)
 
 
 def _add_bench(commands: Any, shared: argparse.ArgumentParser) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from taskelites.cli.report_command import report_comparison
-from taskelites.cli.run_command import evaluation_options_of
+from taskelites.cli.run_command import joined_ray
+from taskelites.cli.run_request import EVALUATION
 from taskelites.cli.values import (
     algorithm_maker,
     labelled,
@@ -42,13 +43,14 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Path], Callable[[Path], list[tuple[st
 def compare(options: argparse.Namespace) -> int:
     """Compare algorithms."""
     algorithms = _algorithms(options.algorithms)
-    domain = make_domain(options, dict(pair(text) for text in options.set), set())
+    extra = dict(pair(text) for text in options.set)
+    domain = make_domain(options.domain, extra, tasks=options.tasks, dim=options.dim)
     if options.add and not options.out:
         raise InvalidValueError("--add needs --out FOLDER, the comparison to put the algorithms into")
     evaluations = 1_000_000 if options.evaluations is None and not options.add else options.evaluations
     with (
         _folder(options.out, f"compare-{file_name(domain.name)}") as folder,
-        evaluation_options_of(options) as evaluation_options,
+        joined_ray(options.ray) as cluster,
     ):
         found = run_comparison(
             domain,
@@ -61,7 +63,8 @@ def compare(options: argparse.Namespace) -> int:
             out=folder,
             add=options.add,
             progress=not options.quiet,
-            **evaluation_options,
+            **{name: value for name in EVALUATION if (value := getattr(options, name, None)) is not None},
+            **cluster,
         )
     print(found.summary(shutil.get_terminal_size((120, 24)).columns))
     print(f"\nsaved in {folder}: figure, tables, tests, runs", flush=True)
@@ -136,8 +139,7 @@ def _bench_domains(options: argparse.Namespace) -> dict[str, Any]:
         label = label or rest
         if label in domains:
             raise InvalidValueError(f"--domains names {label!r} twice; LABEL=NAME gives a domain another label")
-        stated = argparse.Namespace(domain=name, tasks=options.tasks, dim=None)
-        domains[label] = make_domain(stated, inline, set(), "--domains")
+        domains[label] = make_domain(name, inline, said="--domains", tasks=options.tasks)
     if not domains:
         raise InvalidValueError("--domains must name at least one domain; `taskelites list` shows them")
     return domains

@@ -1,6 +1,5 @@
 """What is on disk: the domain of a run, and the results below a path."""
 
-import argparse
 import contextlib
 import inspect
 import warnings
@@ -9,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from taskelites.cli.run_command import as_it_was, problem_of
+from taskelites.cli.run_request import RunRequest
 from taskelites.domains import DOMAINS
 from taskelites.domains import domain as make_domain
 from taskelites.errors import InvalidValueError, MissingFileError
@@ -24,30 +23,41 @@ _SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
 
 
 @contextlib.contextmanager
-def domain_of(options: argparse.Namespace, folder: Path, result: Result) -> Iterator[Domain]:
-    """The domain of a run: by the command that began it, or by its settings if it is one of ours.
+def domain_of(folder: Path, named: str, result: Result) -> Iterator[Domain]:
+    """Give the domain of a run: as the command that began it states it, or by its settings if it is one of ours.
+
+    Args:
+        folder: of the run.
+        named: what the user calls it.
+        result: of the run.
 
     Raises:
         ValueError: if only the program that began the run has it, or if it is not the same any more.
     """
-    with contextlib.ExitStack() as stack:
-        place = next((place for place in (folder, folder.parent) if read_plan(place) is not None), None)
-        origin = None if place is None else (read_plan(place) or {}).get("origin")
-        command = origin.get("command") if isinstance(origin, dict) else None
-        if isinstance(command, list) and command[:1] == ["run"]:
-            options.run = str(place)
-            before = stack.enter_context(as_it_was(options))
-            before.set = before.set + [f"{key}={value}" for key, value in _SHOWN_WITH.get(before.domain, {}).items()]
-            domain = problem_of(before)[1]
-        else:
-            domain = _one_of_ours(result, options.run)
-        if isinstance(domain.tasks, Box):  # the run has chosen its tasks
-            if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
-                raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
-            domain = replace(domain, tasks=result.tasks, optimum=None, worst=None)
-        elif len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
+    place = next((place for place in (folder, folder.parent) if _begun_by_command(place)), None)
+    if place is None:
+        yield _checked(_one_of_ours(result, named), result)
+        return
+    request = RunRequest.of_run(place, str(place))
+    shown_with = [f"{key}={value}" for key, value in _SHOWN_WITH.get(request.domain, {}).items()]
+    with request.in_its_folder():
+        yield _checked(replace(request, set=request.set + shown_with).problem()[1], result)
+
+
+def _begun_by_command(folder: Path) -> bool:
+    """Return whether `taskelites run` made the run in a folder."""
+    return isinstance((read_plan(folder) or {}).get("request"), dict)
+
+
+def _checked(domain: Domain, result: Result) -> Domain:
+    """Return the domain with the tasks of the result, or raise if it has others."""
+    if isinstance(domain.tasks, Box):  # the run has chosen its tasks
+        if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
             raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
-        yield domain
+        return replace(domain, tasks=result.tasks, optimum=None, worst=None)
+    if len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
+        raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
+    return domain
 
 
 def _one_of_ours(result: Result, run: str) -> Domain:

@@ -13,9 +13,10 @@ from tqdm import tqdm
 
 from taskelites.cli.find_run import domain_of, nearby, runs_in
 from taskelites.cli.run_command import seconds
+from taskelites.cli.run_request import RunRequest
 from taskelites.experiments import Comparison
 from taskelites.results.result import Result, load
-from taskelites.runs import failures, read_plan
+from taskelites.runs import failures
 from taskelites.show.report import report as write_report
 from taskelites.storage import write_text
 
@@ -76,7 +77,7 @@ def _report_run(options: argparse.Namespace, result: Result, home: Path, path: P
         domain = None
         if options.draw > 0:
             try:
-                domain = stack.enter_context(domain_of(options, home, result))
+                domain = stack.enter_context(domain_of(home, options.run, result))
             except (ValueError, ImportError, FileNotFoundError) as reason:
                 print(
                     f"taskelites: no pictures of the solutions: {reason}; there, te.show.report(te.load(folder), path, "
@@ -103,10 +104,8 @@ def _failures_in(folder: Path) -> list[Any]:
         return []
 
 
-def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any, options: argparse.Namespace) -> None:
+def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any) -> None:
     """Write the report of a run that has ended, and say where it is."""
-    if options.no_report:
-        return
     path = folder.resolve() / "report.html"
     single = isinstance(results, Result)
     with _nothing_lost(folder / path.name):
@@ -143,12 +142,9 @@ def _command_of(folder: Path) -> str | None:
     """The command that makes what is in a folder again; None if it was begun in Python."""
     if (folder / _COMMAND_FILE).is_file():
         return (folder / _COMMAND_FILE).read_text(encoding="utf-8").strip()
-    with contextlib.suppress(ValueError):
-        plan = read_plan(folder) or read_plan(folder.parent)
-        origin = (plan or {}).get("origin")
-        if plan is not None and isinstance(origin, dict) and isinstance(origin.get("command"), list):
-            raised = isinstance(origin.get("since"), dict) and "evaluations" in origin["since"]
-            return _shown(origin["command"]) + (f" --evaluations {plan['plan']['evaluations']}" if raised else "")
+    for place in (folder, folder.parent):
+        with contextlib.suppress(ValueError, FileNotFoundError):
+            return RunRequest.of_run(place, str(place)).command()
     return None
 
 

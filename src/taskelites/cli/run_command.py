@@ -2,26 +2,19 @@
 
 import argparse
 import contextlib
-import os
 import shlex
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskelites.cli.values import (
-    algorithm_maker,
-    make_algorithm,
-    make_domain,
-    number,
-    pair,
-    parameters,
-    specification,
-)
-from taskelites.errors import Interrupted, InvalidValueError, MissingFileError, whole_number
+from taskelites.cli.run_request import EVALUATION, RunRequest
+from taskelites.cli.values import number
+from taskelites.errors import Interrupted, InvalidValueError, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.evaluation.engines.inline import InlineEngine, Lost, Work
@@ -34,11 +27,9 @@ from taskelites.runs import CheckpointInterval, FailedEvaluation, RunFolder, rea
 from taskelites.search import MOST_EVALUATIONS, solve
 from taskelites.storage import file_name
 
-_MANNER = ("workers", "on_error", "retries", "timeout", "mode")
 
-
-def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
-    """The options that say how a Python fitness is evaluated, and kept."""
+def add_evaluation_options(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
+    """Add the options that say how a Python fitness is evaluated."""
     group = parser.add_argument_group("evaluation, for Python functions")
     add_workers(group)
     group.add_argument("--ray", metavar="auto|ADDRESS", help="evaluate on the Ray cluster there")
@@ -56,7 +47,7 @@ def add_manner(parser: argparse.ArgumentParser, *, modes: bool = True, samples: 
 
 
 def add_workers(parser: Any) -> None:
-    """The option of how many processes evaluate a Python fitness."""
+    """Add the option for the number of processes that evaluate a Python fitness."""
     parser.add_argument(
         "--workers", type=_workers, metavar="N|auto", help="local processes; auto measures (default: none)"
     )
@@ -82,41 +73,56 @@ def seconds(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a domain, from its beginning or from where it stopped."""
+    """Run a domain from the beginning."""
+    request = RunRequest.from_options(options)
+    algorithm, domain = request.problem()
+    made = RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))
+    return _run(request, algorithm, domain, Path(made.named), quiet=options.quiet)
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Go on with the run in a folder, with the options that it was begun and resumed with."""
+    folder = Path(options.run).resolve()
+    before = RunRequest.of_run(folder, options.run)
+    names = ("evaluations", "checkpoint_every", "ray", *EVALUATION)
+    given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
+    if given.get("on_error", "retry") != "retry":
+        given["retries"] = None
+    if "ray" in given:
+        given["workers"] = None
+    elif "workers" in given:
+        given["ray"] = None
+    request = replace(before, **given, no_report=options.no_report or before.no_report)
+    with request.in_its_folder():
+        return _run(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
+
+
+def _run(
+    request: RunRequest, algorithm: Any, domain: Domain, folder: Path, *, quiet: bool, resumed: bool = False
+) -> int:
+    """Run, and say what was found."""
     from taskelites.cli.report_command import report_at_end
 
-    algorithm, domain = problem_of(options)
-    runs = 1 if options.replicates is None else whole_number("--replicates", options.replicates, least=1)
-    evaluations = whole_number("--evaluations", options.evaluations, least=1, most=MOST_EVALUATIONS)
-    whole_number("--batch-size", options.batch_size, least=1)
-    whole_number("--ahead", options.ahead, least=1)
-    resumed = options.resume is not None
-    if resumed:
-        folder = options.resume
-    else:
-        made = RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))
-        folder = Path(made.named)
-    size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
-    budget = f"{evaluations:,} evaluations, {algorithm.name}"
-    seeds = f"seed {options.seed}" if runs == 1 else f"{runs} runs of seeds {options.seed} to {options.seed + runs - 1}"
-    print(f"{domain.name}: {size}{budget}, {seeds}", flush=True)
+    _check_numbers(request)
+    _announce(request, algorithm, domain)
     begin = time.monotonic()
     try:
-        with evaluation_options_of(options) as evaluation_options:
+        with joined_ray(request.ray) as cluster:
             results: Any = solve(
                 domain,
-                evaluations=evaluations,
+                evaluations=request.evaluations,
                 algorithm=algorithm,
-                batch_size=options.batch_size,
-                ahead=options.ahead,
-                seed=options.seed,
-                replicates=options.replicates,
+                batch_size=request.batch_size,
+                ahead=request.ahead,
+                seed=request.seed,
+                replicates=request.replicates,
                 out=folder,
                 resume=resumed,
-                checkpoint_every=options.checkpoint_every,
-                progress=not options.quiet,
-                origin={"command": options.arguments, "folder": os.getcwd(), "since": getattr(options, "since", {})},
-                **evaluation_options,
+                checkpoint_every=request.checkpoint_every,
+                progress=not quiet,
+                request=request.plain(),
+                **request.evaluation_options(),
+                **cluster,
             )
     except Interrupted as stop:
         stop.args = (f"{stop}; `taskelites resume {shlex.quote(str(folder))}` goes on",)
@@ -126,76 +132,35 @@ def run(options: argparse.Namespace) -> int:
             folder.rmdir()
     took = time.monotonic() - begin
     print(_closing(results, took, folder, resumed=resumed), flush=True)
-    report_at_end(results, folder, domain, options)
+    if not request.no_report:
+        report_at_end(results, folder, domain)
     return 0
 
 
-def problem_of(options: argparse.Namespace) -> tuple[Any, Domain]:
-    """The algorithm and the domain that a command names."""
-    name, inline = specification(options.algorithm)
-    maker = algorithm_maker("--algorithm", name)
-    own = parameters(maker)
-    given = dict(pair(text) for text in options.set)
-    algorithm = make_algorithm(name, maker, inline | {key: value for key, value in given.items() if key in own})
-    others = {key: value for key, value in given.items() if key not in own}
-    return algorithm, make_domain(options, others, own, f"with --algorithm {name}, --set")
+def _check_numbers(request: RunRequest) -> None:
+    """Check what would otherwise be reported without the name of its option."""
+    if request.replicates is not None:
+        whole_number("--replicates", request.replicates, least=1)
+    whole_number("--evaluations", request.evaluations, least=1, most=MOST_EVALUATIONS)
+    whole_number("--batch-size", request.batch_size, least=1)
+    whole_number("--ahead", request.ahead, least=1)
+
+
+def _announce(request: RunRequest, algorithm: Any, domain: Domain) -> None:
+    size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
+    runs, seed = request.replicates or 1, request.seed
+    seeds = f"seed {seed}" if runs == 1 else f"{runs} runs of seeds {seed} to {seed + runs - 1}"
+    print(f"{domain.name}: {size}{request.evaluations:,} evaluations, {algorithm.name}, {seeds}", flush=True)
 
 
 @contextlib.contextmanager
-def evaluation_options_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """How to evaluate, as `te.solve` takes it; Ray is joined for as long."""
-    given = {name: value for name in (*_MANNER, "samples") if (value := getattr(options, name, None)) is not None}
-    if options.ray is None:
-        yield given
+def joined_ray(address: str | None) -> Iterator[dict[str, Any]]:
+    """Join the Ray cluster at an address, and leave it at the end; gives the keywords of `te.solve` that use it."""
+    if address is None:
+        yield {}
         return
-    with RayExecutor(options.ray) as executor:
-        yield given | {"executor": executor}
-
-
-def resume(options: argparse.Namespace) -> int:
-    """Go on with the run in a folder, by the command that began it."""
-    with as_it_was(options) as before:
-        names = ("evaluations", "checkpoint_every", "ray", *_MANNER)
-        given = {name: value for name in names if (value := getattr(options, name)) is not None}
-        before.since |= given  # kept for the next time
-        for name, value in before.since.items():
-            setattr(before, name, value)
-        if options.on_error not in (None, "retry"):
-            before.retries = None
-        if options.ray is not None:
-            before.workers = None
-        elif options.workers is not None:
-            before.ray = None
-        before.quiet = options.quiet
-        before.no_report = options.no_report or before.no_report
-        return run(before)
-
-
-@contextlib.contextmanager
-def as_it_was(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
-    """The options of the command that began a run, in the folder that it was given in."""
-    folder = Path(options.run).resolve()
-    if not folder.is_dir():
-        raise MissingFileError(f"there is no run folder {options.run!r}")
-    plan = read_plan(folder)
-    if plan is None:
-        raise MissingFileError(f"{options.run!r} holds no run (no run.json is in it)")
-    origin = plan.get("origin")
-    if not isinstance(origin, dict) or not isinstance(origin.get("command"), list):
-        raise InvalidValueError(
-            f"the run in {options.run!r} was begun in Python, and only its program has the fitness: there, "
-            "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.analysis.failures lists what "
-            "failed"
-        )
-    place = origin.get("folder")
-    there = contextlib.chdir(place) if isinstance(place, str) and Path(place).is_dir() else contextlib.nullcontext()
-    with there:
-        before = options.parser.parse_args([str(part) for part in origin["command"]])
-        before.arguments = origin["command"]
-        before.resume = folder
-        before.since = dict(origin.get("since", {}))
-        before.evaluations = plan["plan"]["evaluations"]  # it may have been raised since
-        yield before
+    with RayExecutor(address) as executor:
+        yield {"executor": executor}
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -203,10 +168,12 @@ def replay(options: argparse.Namespace) -> int:
     failure = read_failure(options.run, options.id)
     EvaluationOptions(timeout=options.timeout)  # it must make sense
     folder = Path(options.run).resolve()
+    named = options.run
     if read_plan(folder) is None and read_plan(folder.parent) is not None:  # a replicate of a run that has several
-        options.run = str(folder.parent)
-    with as_it_was(options) as before:
-        _, domain = problem_of(before)
+        folder, named = folder.parent, str(folder.parent)
+    request = RunRequest.of_run(folder, named)
+    with request.in_its_folder():
+        _, domain = request.problem()
         if isinstance(domain.tasks, Tasks) and failure.task >= len(domain.tasks):
             raise InvalidValueError(
                 f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}"
@@ -215,7 +182,9 @@ def replay(options: argparse.Namespace) -> int:
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
         print(f"then: {failure.kind}: {failure.message}")
         evaluation_options = EvaluationOptions(
-            timeout=options.timeout or before.timeout, setup=getattr(domain, "setup", None), samples=before.samples or 1
+            timeout=options.timeout or request.timeout,
+            setup=getattr(domain, "setup", None),
+            samples=request.samples or 1,
         )
         print(f"now:  {_replayed(domain, failure, evaluation_options, here=options.here)}")
     return 0

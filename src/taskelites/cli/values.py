@@ -94,14 +94,30 @@ def pair(text: str) -> tuple[str, Any]:
         return name, value  # a word, such as sbx
 
 
-def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: set[str], said: str = "--set") -> Any:
-    """The domain that was named, made with what was said of it, by the option `said`."""
+def make_domain(
+    name: str,
+    extra: dict[str, Any],
+    settings: set[str] | None = None,
+    said: str = "--set",
+    *,
+    tasks: str | None = None,
+    dim: int | None = None,
+) -> Any:
+    """Make the domain that was named.
+
+    Args:
+        name: of the registry, or module:name.
+        extra: options of the domain, given by the option `said`.
+        settings: names that `said` accepts besides, for messages.
+        said: for messages.
+        tasks: a number or a file.
+        dim: length of a solution.
+    """
     given = dict(extra)
-    if options.tasks is not None:
-        given["tasks"] = number_or_file(options.tasks)
-    if options.dim is not None:
-        given["dim"] = options.dim
-    name = options.domain
+    if tasks is not None:
+        given["tasks"] = number_or_file(tasks)
+    if dim is not None:
+        given["dim"] = dim
     if ":" not in name and name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
         raise InvalidValueError(
             f"there is no domain {name!r}: `taskelites list` shows them, and your own is module:name"
@@ -120,7 +136,7 @@ def make_domain(options: argparse.Namespace, extra: dict[str, Any], settings: se
     accepted = inspect.signature(found).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         for option in given:
-            one_of(said if option in extra else "the option", option, {*accepted, *(settings if extra else ())})
+            one_of(said if option in extra else "the option", option, {*accepted, *((settings or ()) if extra else ())})
     try:
         domain = found(**given)
     except (ValueError, TypeError, OSError):

@@ -80,7 +80,7 @@ def watch(options: argparse.Namespace) -> int:
         raise InvalidValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
     out = None if options.out is None else Path(options.out).absolute()
     check_film(out or folder / f"film{film_suffix()}", options.fps, pictures=True)
-    with domain_of(options, folder, result) as domain:
+    with domain_of(folder, options.run, result) as domain:
         filmed = getattr(domain, "film", None) is not None
         if not filmed and getattr(domain, "draw", None) is None:
             raise InvalidValueError(f"{domain.name} can't be shown: it has neither film nor draw (see te.Domain)")

@@ -64,7 +64,7 @@ def solve(
     resume: bool = False,
     progress: bool | None = None,
     callback: Callback | Sequence[Callback] | None = None,
-    origin: Any = None,
+    request: Any = None,
 ) -> Result | list[Result]:
     """Find the best solution of every task.
 
@@ -119,7 +119,8 @@ def solve(
         progress: whether to show it; by default, in a terminal.
         callback: called with each row of the history (a dict) as it comes; "replicate" in it says which run it is of.
             Or several of them in a list. `te.callbacks` has some ready.
-        origin: kept in the run folder, to say how to make the run again.
+        request: plain values that say how to make the run again, kept in the run folder; `taskelites run` states its
+            options there.
 
     Returns:
         A `Result`, or a list of them if `replicates` is given.
@@ -172,7 +173,7 @@ def solve(
     seeds = [as_seed(first + i) for i in range(number)]
     tell = None if callback is None else _as_callback(callback)
     run = open_run(
-        job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, origin=origin
+        job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, request=request
     )
     with run as store:
         for sentence in task_warnings(job.problem, job.settings):

@@ -30,7 +30,7 @@ class SearchKeywords(EvaluationKeywords, total=False):
     resume: bool
     progress: bool | None
     callback: Callback | Sequence[Callback] | None
-    origin: Any
+    request: Any
 
 
 class SolveKeywords(SearchKeywords, total=False):

@@ -89,7 +89,7 @@ class ReplicateStore:
 
 @contextmanager
 def open_run(
-    job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, origin: Any
+    job: Job, seeds: list[int], out: Any, *, several: bool, resume: bool, every: Any, request: Any
 ) -> Iterator[ReplicateStore]:
     """Make or open the run folder, and lock it.
 
@@ -112,7 +112,7 @@ def open_run(
             for warning in check_plan(folder.known["plan"], plan, folder.named):
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
-        folder.write_plan({"origin": origin or (folder.known or {}).get("origin"), "plan": plan})
+        folder.write_plan({"request": request or (folder.known or {}).get("request"), "plan": plan})
         yield ReplicateStore(several=several, folder=folder, every=interval)
 
 
