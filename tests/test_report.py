@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taskelites as te
+from taskelites.algorithms import about_algorithm
 from taskelites.cli import main
-from taskelites.search.history import about_settings
 from taskelites.show.report import tasks as page_tasks
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.drawn import read_drawing
@@ -686,10 +686,10 @@ def test_how_to_make_it_again():
     assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
     call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    call='batch',\n"
     call += "    evaluations=1000,\n    seed=4,\n"
-    settings["algorithm"] = about_settings(te.algorithms.RandomSampling())
+    settings["algorithm"] = about_algorithm(te.algorithms.RandomSampling())
     assert again(result, None) == {"kind": "python", "text": f"{call}    algorithm='random',\n)"}
     settings |= {
-        "algorithm": about_settings(te.MultiTaskMapElites(variation=te.variation.SBX(eta=3))),
+        "algorithm": about_algorithm(te.MultiTaskMapElites(variation=te.variation.SBX(eta=3))),
         "samples": 2,
         "ahead": 4,
     }
@@ -754,7 +754,7 @@ def test_mistakes(tmp_path):
 
 # The command
 
-COMMAND = "taskelites run arm --tasks 200 --evaluations 500 --algorithm random"
+COMMAND = "taskelites run arm --algorithm random --tasks 200 --evaluations 500"
 
 
 @pytest.fixture(scope="module")
@@ -831,7 +831,7 @@ def test_report_to_another_file_without_pictures(folder, capsys):
 def test_a_raised_budget_is_in_the_command(folder):
     assert main(["resume", "one", "--evaluations", "600", "--quiet"]) == 0
     about, _ = told(folder / "one" / "report.html")
-    assert about["again"]["text"] == f"{COMMAND} --seed 3 --evaluations 600"
+    assert about["again"]["text"] == f"{COMMAND.replace('500', '600')} --seed 3"
     assert te.load("one").evaluations == 600
 
 

@@ -2,10 +2,13 @@
 
 import hashlib
 import os
+import platform
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -90,3 +93,39 @@ def file_name(text: str) -> str:
     if len(kept) > 60:  # long ones often differ at their ends only
         kept = f"{kept[:51]}-{hashlib.sha256(str(text).encode()).hexdigest()[:8]}"
     return kept or "unnamed"
+
+
+def plain(value: Any) -> Any:
+    """Return a value, such as the settings of an algorithm, as JSON can hold it.
+
+    Example:
+        >>> plain({"size": np.int64(3), "kinds": ("a", None)})
+        {'size': 3, 'kinds': ['a', None]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = [item.name for item in fields(value) if item.repr]
+        return {"type": type(value).__name__} | {name: plain(getattr(value, name)) for name in shown}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return value.tolist()
+    text = repr(value)
+    if " at 0x" in text:  # an address is another one each time
+        named = value if hasattr(value, "__qualname__") else type(value)
+        text = f"{named.__module__}.{named.__qualname__}"
+    return text
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what results depend on."""
+    found = {}
+    for name in ("taskelites", "jax", "numpy", "scipy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # used from its source, without having been installed
+            found[name] = "unknown"
+    return found | {"python": platform.python_version()}

@@ -14,6 +14,7 @@ from taskelites.algorithms.pt_map_elites import ParametricTaskMapElites
 from taskelites.algorithms.random_sampling import RandomSampling
 from taskelites.errors import InvalidTypeError, one_of
 from taskelites.problem.problem import Problem
+from taskelites.storage import plain
 
 ALGORITHMS: dict[str, type[Settings]] = {
     "auto": Auto,
@@ -45,6 +46,7 @@ __all__ = [
     "Problem",
     "RandomSampling",
     "Settings",
+    "about_algorithm",
     "as_algorithm",
 ]
 
@@ -68,3 +70,14 @@ def as_algorithm(algorithm: Any) -> Any:
             f"algorithm must have a name, and {type(algorithm).__name__} has none: name: ClassVar[str] = ..."
         )
     return algorithm
+
+
+def about_algorithm(settings: Any) -> dict[str, Any]:
+    """Return an algorithm and its settings as plain values.
+
+    Example:
+        >>> about_algorithm(RandomSampling())
+        {'name': 'random', 'type': 'RandomSampling'}
+    """
+    about = plain(settings)
+    return {"name": settings.name} | (about if isinstance(about, dict) else {"type": about})

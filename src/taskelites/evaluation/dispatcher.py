@@ -65,8 +65,6 @@ class Outcomes:
     def part(self, which: slice) -> "Outcomes":
         """Some of them."""
         start, stop, _ = which.indices(len(self))
-        if stop - start == len(self):
-            return self
         failures = {i - start: failure for i, failure in self.failures.items() if start <= i < stop}
         again = {i - start: number for i, number in self.again.items() if start <= i < stop}
         behaviour = None if self.behaviour is None else self.behaviour[which]
@@ -132,7 +130,7 @@ def evaluate_together(
         for run, end in zip(runs, ends, strict=True):
             start, stop = max(begin - first, 0), min(end - first, len(found))
             if start < stop:
-                run.take(found.part(slice(start, stop)), asked)
+                run.take(found if stop - start == len(found) else found.part(slice(start, stop)), asked)
             begin = end
         yield
 
@@ -218,7 +216,7 @@ class Dispatcher:
             until = rows if known[given:].all() else given + int(known[given:].argmin())
             if until > given:
                 whole = Outcomes(np.arange(rows), fitness, behaviour, failures, again)
-                yield whole.part(slice(given, until))
+                yield whole if until - given == rows else whole.part(slice(given, until))
                 given = until
             if halt():
                 return
@@ -274,9 +272,10 @@ class Dispatcher:
         self.evaluated += len(work)
         self._chunks += 1
         fitness = answer.fitness
-        unknown = undescribed(fitness, answer.behaviour)
-        if not answer.troubles and np.isfinite(fitness).all() and not unknown.any():
-            return Outcomes(work.rows, fitness, answer.behaviour, again=_again(work))
+        complete = answer.behaviour is None or not undescribed(fitness, answer.behaviour).any()
+        if not answer.troubles and np.isfinite(fitness).all() and complete:
+            again = _again(work) if work.retries or work.deaths else {}
+            return Outcomes(work.rows, fitness, answer.behaviour, again=again)
         if answer.troubles and answer.troubles[0].row < 0:
             trouble = answer.troubles[0]
             if trouble.kind == "raised" and len(work) > 1:  # one of them is the culprit
@@ -287,7 +286,7 @@ class Dispatcher:
             failures = {each.row: Failure(each.kind, each.message, each.trace) for each in answer.troubles}
             for i in np.flatnonzero(np.isnan(fitness) | (fitness == np.inf)):
                 failures.setdefault(int(i), Failure("nan", f"fitness returned {fitness[i]}"))
-            for i in np.flatnonzero(unknown):
+            for i in np.flatnonzero(undescribed(fitness, answer.behaviour)):
                 failures.setdefault(int(i), Failure("nan", "the behaviour has NaN in it"))
         return self._final(work, fitness, answer.behaviour, failures)
 

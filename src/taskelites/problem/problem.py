@@ -8,6 +8,7 @@ import numpy as np
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, one_of, whole_number
 from taskelites.problem.tasks import Box, Tasks, as_tasks
+from taskelites.storage import plain
 
 Call = Literal["each", "batch", "jax"]
 CALLS = get_args(Call)
@@ -52,6 +53,16 @@ class Problem:
     def upper(self) -> np.ndarray:
         """The greatest value of each dimension."""
         return np.asarray(self.bounds[:, 1])
+
+    def about(self) -> dict[str, Any]:
+        """Return the problem as plain values: dimensions, bounds, behaviour, and what identifies the tasks."""
+        alike = (self.bounds == self.bounds[0]).all()
+        about = {"dim": self.dim, "bounds": (self.bounds[0] if alike else self.bounds).tolist()}
+        if self.behaviour is not None:
+            about["behaviour"] = self.behaviour.tolist()
+        if isinstance(self.tasks, Box):
+            return about | {"tasks": {"box": plain(self.tasks)}}
+        return about | {"tasks": {"number": len(self.tasks), "digest": self.tasks.digest}}
 
     def returned_behaviour(self, used: int) -> int:
         """How many numbers of behaviour the fitness returns, to an algorithm that uses so many of them (0: none).

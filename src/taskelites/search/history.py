@@ -1,19 +1,16 @@
 """The history of a run while it runs, and the result at its end."""
 
-import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from taskelites.algorithms import Candidates, Core, Elites
+from taskelites.algorithms import Candidates, Core, Elites, about_algorithm
 from taskelites.algorithms.interface import NOWHERE, Columns, Kept
 from taskelites.core import metrics
 from taskelites.problem.problem import Problem
@@ -22,6 +19,7 @@ from taskelites.results.repertoire import Repertoire
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, FailureLog, RunFolder
 from taskelites.search.job import Job
+from taskelites.storage import plain, versions
 
 _LOGGED_POINTS = 200
 
@@ -199,10 +197,20 @@ class Recorder:
 def make_result(
     found: tuple[Elites, Kept | None], problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
 ) -> Result:
-    """What a run found."""
+    """Return what a run found."""
     (archive, chosen), kept = found
     solved = np.isfinite(archive.fitness)
-    job = None if recorder is None else recorder.job
+    failed = int(archive.failed)
+    failures = {"nan": failed} if failed else {}
+    optimum = worst = None
+    if recorder is not None:
+        job = recorder.job
+        if job.call != "jax":  # a compiled fitness, and a user's own loop, know only one kind of failure
+            failures = dict(recorder.failures.counts)
+        # A box, which stands for all tasks, has one value.
+        optimum, worst = (
+            None if values is None else np.broadcast_to(values, len(solved)) for values in (job.optimum, job.worst)
+        )
     return Result(
         solutions=np.where(solved[:, None], archive.solutions, np.nan),
         fitness=np.where(solved, archive.fitness, np.nan),
@@ -211,28 +219,16 @@ def make_result(
         evaluations=int(archive.told),
         task_evaluations=np.array(archive.evaluations),
         last_improved=np.array(archive.last_improved),
-        failed=int(archive.failed),
+        failed=failed,
         infeasible=int(archive.infeasible),
-        failures=_failures(int(archive.failed), recorder),
+        failures=failures,
         retried=0 if recorder is None else recorder.failures.retried,
         history={} if recorder is None else recorder.history(),
         settings=settings,
-        optimum=None if job is None else _one_a_task(job.optimum, len(solved)),
-        worst=None if job is None else _one_a_task(job.worst, len(solved)),
+        optimum=optimum,
+        worst=worst,
         repertoire=None if kept is None else Repertoire.of_solved(**kept._asdict()),
     )
-
-
-def _one_a_task(values: np.ndarray | None, number: int) -> np.ndarray | None:
-    """The same for all tasks, where a box stands for them, which has one value."""
-    return None if values is None else np.broadcast_to(values, number)
-
-
-def _failures(failed: int, recorder: Recorder | None) -> dict[str, int]:
-    """How many failed in which way; a compiled fitness, and that of a user's own loop, knows only one."""
-    if recorder is None or recorder.job.call == "jax":
-        return {"nan": failed} if failed else {}
-    return dict(recorder.failures.counts)
 
 
 def about_run(
@@ -246,85 +242,20 @@ def about_run(
     ahead: int = 1,
     job: Job | None = None,
 ) -> dict[str, Any]:
-    """How a result was made, as plain values."""
+    """Return how a result is made, as plain values."""
+    about: dict[str, Any] = {}
+    if job is not None:
+        about |= {"problem": job.label, "options": plain(job.options), "evaluations": job.evaluations}
+        if job.call != "jax":
+            about |= {"evaluation": job.evaluation_options.plain(), "samples": job.evaluation_options.samples}
     return {
-        **(
-            {}
-            if job is None
-            else {"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations}
-        ),
-        **({} if job is None or job.call == "jax" else _about_evaluation(job)),
-        "algorithm": about_settings(settings),
+        **about,
+        "algorithm": about_algorithm(settings),
         "batch_size": getattr(core, "batch_size", core.rows),
         "ahead": ahead,
         "seed": seed,
         "call": call,
         "bits": bits,
-        **_about_tasks(problem),
-        "versions": _versions(),
+        **problem.about(),
+        "versions": versions(),
     }
-
-
-def _about_evaluation(job: Job) -> dict[str, Any]:
-    return {"evaluation": job.evaluation_options.plain(), "samples": job.evaluation_options.samples}
-
-
-def about_problem(job: Job) -> dict[str, Any]:
-    """What several runs were made of, as plain values."""
-    return {
-        **{"problem": job.label, "options": _plain(job.options), "evaluations": job.evaluations, "call": job.call},
-        **_about_tasks(job.problem),
-        "versions": _versions(),
-    }
-
-
-def about_settings(settings: Any) -> dict[str, Any]:
-    """An algorithm and its settings, as plain values."""
-    return {"name": settings.name} | _settings(settings)
-
-
-def _about_tasks(problem: Problem) -> dict[str, Any]:
-    tasks = problem.tasks
-    return {
-        "dim": problem.dim,
-        "bounds": (problem.bounds[0] if (problem.bounds == problem.bounds[0]).all() else problem.bounds).tolist(),
-        **({} if problem.behaviour is None else {"behaviour": problem.behaviour.tolist()}),
-        "tasks": {"number": len(tasks), "digest": tasks.digest} if isinstance(tasks, Tasks) else {"box": _plain(tasks)},
-    }
-
-
-def _versions() -> dict[str, str]:
-    packages = {name: _version(name) for name in ("taskelites", "jax", "numpy", "scipy")}
-    return packages | {"python": platform.python_version()}
-
-
-def _settings(settings: Any) -> dict[str, Any]:
-    plain = _plain(settings)
-    return plain if isinstance(plain, dict) else {"type": plain}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:  # used from its source, without having been installed
-        return "unknown"
-
-
-def _plain(value: Any) -> Any:
-    """A settings object as what JSON can hold."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = [item.name for item in fields(value) if item.repr]
-        return {"type": type(value).__name__} | {name: _plain(getattr(value, name)) for name in shown}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic | Array):
-        return value.tolist()
-    if isinstance(value, str | int | float | bool | None):
-        return value
-    text = repr(value)
-    if " at 0x" in text:  # an address is another one each time
-        named = value if hasattr(value, "__qualname__") else type(value)
-        text = f"{named.__module__}.{named.__qualname__}"
-    return text

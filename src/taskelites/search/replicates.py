@@ -60,15 +60,11 @@ class ReplicateStore:
         return RunFolder.part(self.folder.path / f"replicate-{number}")
 
     def take(self, group: list[Recorder], found: list[Result]) -> None:
-        """Add the results of a group of runs, and save them."""
+        """Add the results of a group of runs, and save each in the folder of its run."""
+        self.results += found
         for recorder, result in zip(group, found, strict=True):
-            self.results.append(result)
-            self.save(recorder, result)
-
-    def save(self, recorder: Recorder, result: Result) -> None:
-        """Save one result in the folder of its run."""
-        if recorder.folder is not None and result.evaluations > 0:
-            recorder.folder.write(result)
+            if recorder.folder is not None and result.evaluations > 0:
+                recorder.folder.write(result)
 
     def attach(self, problem: BaseException) -> None:
         """Give what there is to the exception, as its `result`: a list, if replicates were asked for."""
@@ -113,7 +109,13 @@ def open_run(
                 folder.log(warning)
                 warnings.warn(warning, UserWarning, stacklevel=4)
         folder.write_plan({"request": request or (folder.known or {}).get("request"), "plan": plan})
-        yield ReplicateStore(several=several, folder=folder, every=interval)
+        try:
+            yield ReplicateStore(several=several, folder=folder, every=interval)
+        except BaseException as problem:
+            with suppress(OSError):
+                folder.log(f"stops: {str(problem) or type(problem).__name__}")
+            raise
+        folder.log("ends")
 
 
 def run_all(
@@ -144,10 +146,7 @@ def run_all(
                     raise _interrupted(interruption, store.results[-len(group) :], store)
     except BaseException as problem:
         store.attach(problem)
-        with suppress(OSError):
-            store.note(f"stops: {str(problem) or type(problem).__name__}")
         raise
-    store.note("ends")
 
 
 def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder], list[Result]]]:

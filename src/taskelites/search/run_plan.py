@@ -7,11 +7,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from taskelites.algorithms import about_algorithm
 from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import Tasks
 from taskelites.runs.identity import code_of, same_code, text_of
-from taskelites.search.history import about_problem, about_settings
 from taskelites.search.job import Job
+from taskelites.storage import plain, versions
 
 # What may differ: the budget may be raised, and what else may, is said.
 _MAY_DIFFER = ("evaluations", "versions", "code", "objects")
@@ -23,7 +24,12 @@ def problem_of(job: Job) -> dict[str, Any]:
     """What is solved and how it is called, as plain values: what must not change while runs of it are added to."""
     tasks = job.problem.tasks
     return {
-        **about_problem(job),
+        "problem": job.label,
+        "options": plain(job.options),
+        "evaluations": job.evaluations,
+        "call": job.call,
+        **job.problem.about(),
+        "versions": versions(),
         "scale": getattr(tasks, "scale", None),
         "objects": text_of(tasks.objects) if isinstance(tasks, Tasks) and tasks.objects is not None else None,
         "code": code_of(job.fitness),
@@ -39,7 +45,7 @@ def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
     """A job as plain values."""
     return {
         **problem_of(job),
-        "algorithm": about_settings(job.settings),
+        "algorithm": about_algorithm(job.settings),
         "seed": seeds[0],
         "replicates": len(seeds) if several else None,
         "initial": None if job.initial is None else _digest(job.initial.solutions, job.initial.niches),

@@ -53,7 +53,7 @@ class SearchRun:
     def ended(self) -> bool:
         """Return whether the budget is spent, or the target reached."""
         stepper, target = self.stepper, self.job.target
-        if self.left <= 0:
+        if stepper.evaluations >= self.job.evaluations:
             return True
         if target is None or stepper.evaluations == 0:
             return False
@@ -159,7 +159,7 @@ class SyncLoop:
         for run in self.runs:
             run.recorder.start_clock()
         try:
-            with closing(dispatcher):
+            with closing(dispatcher.engine):
                 self._search(dispatcher)
         except FitnessError:
             if not self.halted():  # or the processes of a pool have heard of Ctrl-C first

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import jax
 import numpy as np
 
-from taskelites.algorithms import as_algorithm
+from taskelites.algorithms import about_algorithm, as_algorithm
 from taskelites.errors import (
     ExistingFileError,
     FitnessError,
@@ -34,7 +34,7 @@ from taskelites.process import shows_progress
 from taskelites.results.result import Result, load
 from taskelites.runs import Progress, RunFolder, RunLock, read_plan
 from taskelites.runs.identity import code_of, same_code
-from taskelites.search.history import Recorder, about_settings
+from taskelites.search.history import Recorder
 from taskelites.search.job import Job, as_seed, make_job, task_warnings
 from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
 from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of, said_of
@@ -263,7 +263,7 @@ def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any
         "seed": seed,
         "replicates": replicates,
         "algorithms": {
-            label: about_settings(job.settings) | {"code": _checked_code(label, job)} for label, job in jobs.items()
+            label: about_algorithm(job.settings) | {"code": _checked_code(label, job)} for label, job in jobs.items()
         },
     }
 
@@ -368,14 +368,16 @@ class _ComparisonStore(ReplicateStore):
         i = self.missing[number]
         return None if self.place is None else _begun(self.place / f"replicate-{i}", self.job, self.seeds[i])
 
-    def save(self, recorder: Recorder, result: Result) -> None:
-        if result.evaluations < self.job.evaluations:  # it was stopped
-            return
-        self.finished[self.missing[recorder.replicate]] = result
-        if recorder.folder is not None:
-            recorder.folder.write(result)
-            # Of hundreds of runs, checkpoints would be most of what is kept.
-            shutil.rmtree(recorder.folder.path / "checkpoints", ignore_errors=True)
+    def take(self, group: list[Recorder], found: list[Result]) -> None:
+        self.results += found
+        for recorder, result in zip(group, found, strict=True):
+            if result.evaluations < self.job.evaluations:  # it was stopped
+                continue
+            self.finished[self.missing[recorder.replicate]] = result
+            if recorder.folder is not None:
+                recorder.folder.write(result)
+                # Of hundreds of runs, checkpoints would be most of what is kept.
+                shutil.rmtree(recorder.folder.path / "checkpoints", ignore_errors=True)
 
 
 def _begun(path: Path, job: Job, seed: int) -> RunFolder:
@@ -442,7 +444,7 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
         except ValueError as error:
             warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
             continue
-        if not equal(result.settings.get("algorithm"), about_settings(job.settings)):
+        if not equal(result.settings.get("algorithm"), about_algorithm(job.settings)):
             raise InvalidValueError(
                 f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
             )

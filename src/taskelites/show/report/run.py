@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.algorithms import ALGORITHMS
+from taskelites.algorithms import ALGORITHMS, about_algorithm
 from taskelites.analysis.evaluate import tasks_of
 from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError
 from taskelites.problem.problem import CALLS, is_domain
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result, counted
-from taskelites.search.history import about_settings
 from taskelites.show.history import bandit_arms, bandit_table, bandit_title
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures
@@ -27,7 +26,10 @@ from taskelites.show.report.tasks import (
     shown_tasks,
 )
 
-_OUR_TYPES = {*(each.__name__ for each in ALGORITHMS.values()), "IsoLine", "SBX", "Gaussian", "Polynomial"}
+# Where a user finds the classes that settings are made of.
+_MODULE_OF = {each.__name__: "te.algorithms." for each in ALGORITHMS.values()}
+_MODULE_OF |= dict.fromkeys(("Auto", "MultiTaskMapElites"), "te.")
+_MODULE_OF |= dict.fromkeys(("IsoLine", "SBX", "Gaussian", "Polynomial"), "te.variation.")
 _MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "worst": "lowest"}
 _CURVES = ("evaluations", "mean", "median", "q05", "q95", "coverage")
 # A share of the run: a batch has one size, so that shorter windows show stripes.
@@ -260,21 +262,21 @@ def _call(value: Any) -> str:
     """What makes settings again that were kept as plain values: a name, if they are the usual ones.
 
     Example:
-        >>> from taskelites.search.history import about_settings
+        >>> from taskelites.algorithms import about_algorithm
         >>> from taskelites.algorithms import MultiTaskMapElites
-        >>> _call(about_settings(MultiTaskMapElites())), _call(about_settings(MultiTaskMapElites(tournament=50)))
+        >>> _call(about_algorithm(MultiTaskMapElites())), _call(about_algorithm(MultiTaskMapElites(tournament=50)))
         ("'mt-map-elites'", 'te.MultiTaskMapElites(tournament=(50,))')
+        >>> _call(about_algorithm(ALGORITHMS["monet"](ties=True)))
+        'te.algorithms.Monet(ties=True)'
     """
     if not isinstance(value, dict) or "type" not in value:
         return repr(tuple(value) if isinstance(value, list) else value)
     given = {name: each for name, each in value.items() if name not in ("type", "name")}
     ours = ALGORITHMS.get(str(value.get("name")))
     if ours is not None and ours.__name__ == value["type"]:
-        usual = about_settings(ours())
+        usual = about_algorithm(ours())
         given = {name: each for name, each in given.items() if each != usual.get(name)}
         if not given:
             return repr(value["name"])
-    known = value["type"] in _OUR_TYPES
-    return (
-        f"{'te.' if known else ''}{value['type']}({', '.join(f'{name}={_call(each)}' for name, each in given.items())})"
-    )
+    listed = ", ".join(f"{name}={_call(each)}" for name, each in given.items())
+    return f"{_MODULE_OF.get(value['type'], '')}{value['type']}({listed})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from taskelites.algorithms import as_algorithm
+from taskelites.algorithms import about_algorithm, as_algorithm
 from taskelites.analysis.noise import reevaluate
 from taskelites.core import metrics
 from taskelites.errors import InvalidValueError
@@ -19,7 +19,6 @@ from taskelites.experiments.comparison.run import compare
 from taskelites.experiments.paper.hexapod.claims import BANDIT
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result, counted
-from taskelites.search.history import about_settings
 from taskelites.search.run_plan import equal
 from taskelites.storage import file_name
 
@@ -108,7 +107,7 @@ class RunMaker:
             whole = _typical(results) if (kind, label) == ("", BANDIT) else None
             save_runs(path, FinishedRuns(results, made.settings), whole)
         runs = load_runs(path, domain.tasks)
-        plain = about_settings(as_algorithm(algorithm))
+        plain = about_algorithm(as_algorithm(algorithm))
         wanted = sizes | {"options": domain.options, "seed": self.seed + first, "replicates": number, label: plain}
         made_with = {key: value for key, value in runs.settings["algorithms"][label].items() if key != "code"}
         known = runs.settings | {label: made_with}
