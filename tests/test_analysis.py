@@ -530,7 +530,7 @@ def test_mistakes_are_named_before_any_work(small_arm):
         (ValueError, "none of its 2 tasks is solved", (made([NAN, NAN]), never), {}),
         (TypeError, r"did you mean te.domain\('arm'\)", (result, "arm"), {}),
         (TypeError, "fitness must be a function", (result, 3), {}),
-        (ValueError, "a domain brings its own call", (result, domain), {"call": "each"}),
+        (ValueError, "a domain has its own call", (result, domain), {"call": "each"}),
         (ValueError, "'arm' has solutions of 10 numbers, and the result of 1", (result, small_arm), {}),
         (ValueError, "'line' has 4 tasks, and the result 2", (made([1.0, 2.0]), domain), {}),
         (

@@ -164,7 +164,7 @@ def test_mistakes_are_named():
         solve(alone)
     with pytest.raises(te.FitnessError, match=r"returned the pair .*; if the second is a behaviour, behaviour=\["):
         te.solve(each, TASKS, bounds=(0, 1), dim=2, evaluations=100)
-    with pytest.raises(ValueError, match="a domain brings its own behaviour"):
+    with pytest.raises(ValueError, match="a domain has its own behaviour"):
         te.solve(te.Domain(name="d", fitness=each, tasks=TASKS, **STATED), behaviour=[(0, 1)], evaluations=1)
 
 

@@ -98,7 +98,9 @@ def test_an_existing_folder_is_never_written_to(folder, capsys):
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir())
     assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 2
     assert sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir()) == before
-    assert "out is 'here', which is not empty; runs never overwrite: name a new folder" in capsys.readouterr().err
+    assert (
+        "out is 'here', which is not empty; a run never overwrites files: name a new folder" in capsys.readouterr().err
+    )
 
 
 def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
@@ -243,7 +245,7 @@ def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("taskelites: warning: 50 tasks are few for many-task search")
     assert lines[-1].startswith("taskelites: error: fitness raised ZeroDivisionError: division by zero (mine.py, line ")
-    assert lines[-1].endswith("; what was found is in 'late'")
+    assert lines[-1].endswith("; the results so far are in 'late'")
     assert te.load("late").evaluations == 64
     assert run("run", "mine:not_a_domain", "--out", "never") == 2
     assert not (folder / "never").exists()
@@ -349,5 +351,5 @@ def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
     assert process.wait() == 130
     text = shown.decode()
     assert re.search(r"my shift +\d+%\|.*/100,000,000 \[.* left, .*/s, coverage .* %, mean -", text)
-    assert re.search(r"taskelites: interrupted after [\d,]+ evaluations; what was found is in 'cut'", text)
+    assert re.search(r"taskelites: interrupted after [\d,]+ evaluations; the results so far are in 'cut'", text)
     assert te.load("cut").evaluations > 64

@@ -360,7 +360,7 @@ def test_a_compiled_run_that_was_killed_goes_on_from_its_checkpoint(tmp_path, sm
         with pytest.raises(KeyboardInterrupt):
             compare(tmp_path, small_arm, **options)
     whole = compare(tmp_path, small_arm, progress=True, **options).results["mt-map-elites"][0]
-    assert f"goes on after {looks[3]:,} evaluations" in capfd.readouterr().err
+    assert f"continues after {looks[3]:,} evaluations" in capfd.readouterr().err
     wanted = compare(None, small_arm, **options).results["mt-map-elites"][0]
     assert np.array_equal(whole.solutions, wanted.solutions)
     assert np.array_equal(whole.history["mean"], wanted.history["mean"], equal_nan=True)

@@ -121,10 +121,10 @@ def test_asks_are_told_in_order_and_once():
     rest = optimizer.ask()
     assert (len(second), len(rest)) == (10, 6)
     with pytest.raises(
-        RuntimeError, match=r"^all 2 batches of ahead=2 were asked for: tell\(\) the 32 candidates that"
+        RuntimeError, match=r"^all 2 batches of ahead=2 are open: tell\(\) the fitness of their 32 candidates "
     ):
         optimizer.ask()
-    wrong = r"^candidates must be those of the first ask\(\) that was not told yet, each told once$"
+    wrong = r"^candidates must be the return value of the first ask\(\) not told yet, and each is told once$"
     with pytest.raises(ValueError, match=wrong):
         optimizer.tell(second, np.zeros(10))
     optimizer.tell(first, np.zeros(16))
@@ -369,7 +369,7 @@ def test_the_rows_of_one_run_may_fail():
 def test_interrupted_runs_go_on_with_the_same_bits(at, replicate, tmp_path):
     options = {"out": tmp_path / "run", "ahead": 2, "rows_per_call": 64}
     counted = Counted()
-    with pytest.raises(te.Interrupted, match=r"interrupted after [\d,]+ evaluations; what was found is in"):
+    with pytest.raises(te.Interrupted, match=r"interrupted after [\d,]+ evaluations; the results so far are in"):
         in_step(counted, callback=StopAt(at, replicate), **options)
     resumed = in_step(counted, resume=True, **options)
     assert_same_as_alone(resumed, ahead=2)
@@ -431,7 +431,9 @@ def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
 
     counted = Counted(fitness)
     options = {"out": tmp_path / "run", "on_error": "raise"}
-    with pytest.raises(te.FitnessError, match=r"ZeroDivisionError: out of luck.*; what was found is in ") as caught:
+    with pytest.raises(
+        te.FitnessError, match=r"ZeroDivisionError: out of luck.*; the results so far are in "
+    ) as caught:
         in_step(counted, **options)
     told = [result.evaluations for result in caught.value.result]
     assert all(256 <= number < 272 for number in told)
@@ -500,8 +502,7 @@ def test_progress_is_that_of_all_runs(capsys):
         (
             lambda: solve(lambda x, t: x[0], call="jax", ahead=2),
             ValueError,
-            "ahead is for Python functions; with call='jax' the whole run is one compiled program, which uses all "
-            "cores (or the accelerator) by itself",
+            "ahead is for Python functions; leave it out. With call='jax' the whole run is one compiled program",
         ),
         (
             lambda: solve(mode="async", workers=1, ahead=2),

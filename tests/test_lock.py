@@ -143,7 +143,7 @@ def test_without_locks_it_warns_and_goes_on(tmp_path, monkeypatch, code):
     monkeypatch.setattr(fcntl, "flock", fail(code))
     before = len(os.listdir("/dev/fd"))
     lock = RunLock(tmp_path)
-    with pytest.warns(UserWarning, match=r"has no locks \(.*\); see to it that no other process") as caught:
+    with pytest.warns(UserWarning, match=r"has no locks \(.*\); make sure that no other process") as caught:
         lock.acquire()
     assert len(caught) == 1
     assert caught[0].filename == __file__

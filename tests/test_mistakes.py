@@ -146,7 +146,7 @@ MISTAKES = [
     (lambda: solve(dim=2.5), "dim must be a whole number of at least 1, not 2.5"),
     (
         lambda: te.solve(ok, TASKS, evaluations=10),
-        "bounds must be given with a fitness function (only a domain brings its own)",
+        "bounds must be given with a fitness function (only a domain has its own)",
     ),
     # the budget and other numbers
     (lambda: solve(evaluations=0), "evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
@@ -242,15 +242,15 @@ MISTAKES = [
     ),
     (
         lambda: solve(tasks=te.Tasks(range(300)), call="jax"),
-        "call='jax' needs tasks with descriptors, which is what the fitness receives; these have none",
+        "call='jax' gives descriptors to the fitness, so te.Tasks needs descriptors=...",
     ),
     # initial and target
     (lambda: solve(initial=np.zeros((3, 5))), "initial must have shape (m, 2), m at least 1, not (3, 5)"),
-    (lambda: solve(initial=[[0.5, 2.0]]), "initial must lie within bounds, but initial[0] does not"),
-    (lambda: solve(initial=([[0.5, 0.5]], [250])), "initial must name tasks from 0 to 249, not 250 to 250"),
+    (lambda: solve(initial=[[0.5, 2.0]]), "initial must be within bounds, but initial[0] is not; clip or drop it"),
+    (lambda: solve(initial=([[0.5, 0.5]], [250])), "initial must have task numbers from 0 to 249, not 250 to 250"),
     (
         lambda: solve(initial=([[0.5, 0.5]], [0.5])),
-        "initial must name one task number for each of its 1 solutions, not [0.5]",
+        "initial must have one task number for each of its 1 solutions, not [0.5]",
     ),
     (
         lambda: solve(target=[1.0, 2.0]),
@@ -269,7 +269,7 @@ MISTAKES = [
     ),
     (
         lambda: te.solve(te.domain("arm", tasks=10), TASKS, evaluations=10),
-        "a domain brings its own tasks; leave it out",
+        "a domain has its own tasks; leave it out",
     ),
     (
         lambda: te.domain("arm", tasks=[[0.5, 2.0]]),
@@ -316,10 +316,10 @@ MISTAKES = [
         "fitness must return a real number, but it returned a complex one",
     ),
     # ask and tell
-    (ask_twice, "tell() the 64 candidates of the last ask() before you ask() for more"),
-    (tell_twice, "candidates must be those of the last ask(), each told once"),
-    (lambda: tell(np.zeros(63)), "fitness must have shape (64,), one for each candidate, not (63,)"),
-    (lambda: tell(None), "fitness must be numbers of shape (64,), not None"),
+    (ask_twice, "tell() the fitness of the 64 candidates of the last ask() before you ask() for more"),
+    (tell_twice, "candidates must be the return value of the last ask(), and each is told once"),
+    (lambda: tell(np.zeros(63)), "fitness must have shape (64,), one row per candidate, not (63,)"),
+    (lambda: tell(None), "fitness must be an array of numbers of shape (64,), not None"),
     (lambda: solve(workers=0), "workers must be a whole number of at least 1 and at most 10,000, not 0"),
     (lambda: solve(workers="many"), "workers must be a number, 'auto' or None, not 'many'"),
     (
@@ -356,11 +356,11 @@ MISTAKES = [
     (lambda: solve(mode="async"), "mode='async' keeps several evaluations going: it needs workers= or executor="),
     (
         lambda: solve(mode="async", workers=1, algorithm="cma-es"),
-        "mode='async' tells results in any order, and cma-es learns from whole steps; mode='sync' runs it",
+        "mode='async' tells results in any order, but cma-es learns from whole steps; use mode='sync'",
     ),
     (
         lambda: solve(fitness=lambda x, t: x[0], call="jax", workers=2),
-        "workers is for Python functions; with call='jax' the whole run is one compiled program, which uses all cores (or the accelerator) by itself",
+        "workers is for Python functions; leave it out. With call='jax' the whole run is one compiled program, which uses all cores or the accelerator by itself",
     ),
     (lambda: solve(callback=3), "callback must be a function of a row of the history, or a list of such, not 3"),
     (lambda: OPTIMIZER.ask(at_most=0), "at_most must be a whole number of at least 1, not 0"),

@@ -102,7 +102,8 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_pa
     assert np.array_equal(resumed.solutions, straight.solutions, equal_nan=True)
     assert np.array_equal(resumed.last_improved, straight.last_improved)
     with pytest.raises(
-        ValueError, match=r"evaluations is 900, but the run in .* has a budget of 1,501, which can be raised"
+        ValueError,
+        match=r"evaluations must be at least 1,501, the budget of the run in .*, not 900; a budget can only be raised",
     ):
         run(algorithm=algorithm, call=call, evaluations=900, out=tmp_path / "run", resume=True)
 
@@ -208,7 +209,7 @@ def test_async_runs_that_stop_among_the_known_solutions_go_on(tmp_path):
 
 def test_a_refused_budget_changes_nothing(tmp_path):
     run(out=tmp_path / "run", evaluations=700)
-    with pytest.raises(ValueError, match="can be raised, not lowered"):
+    with pytest.raises(ValueError, match="a budget can only be raised"):
         run(out=tmp_path / "run", evaluations=500, resume=True)
     assert run(out=tmp_path / "run", evaluations=700, resume=True).evaluations == 700
 
@@ -276,11 +277,11 @@ def test_without_any_good_checkpoint_it_begins_again(tmp_path):
     interrupted(out, 900, checkpoint_every=100)
     for file in (out / "checkpoints").iterdir():
         file.write_bytes(b"")
-    with pytest.raises(ValueError, match="has a result, but no checkpoint that can be used"):
+    with pytest.raises(ValueError, match="has a result but no usable checkpoint"):
         run(out=out, resume=True)
     (out / "result.npz").unlink()  # as if it had been killed
     assert_same(run(out=out, resume=True), run())
-    assert "begins again, without a checkpoint to go on from" in (out / "run.log").read_text()
+    assert "begins again, since there is no checkpoint" in (out / "run.log").read_text()
 
 
 def test_a_result_that_is_damaged_is_made_again(tmp_path):
@@ -357,13 +358,13 @@ def test_only_the_same_run_goes_on(tmp_path):
     ):
         with pytest.raises(ValueError, match=rf"run' holds a run with .*{what}"):
             run(out=out, resume=True, **options)
-    with pytest.raises(ValueError, match=r"resume=True goes on with the run in out=, which is missing"):
+    with pytest.raises(ValueError, match=r"resume=True continues the run in a folder: give out= as well"):
         run(resume=True)
-    with pytest.raises(FileExistsError, match="runs never overwrite"):
+    with pytest.raises(FileExistsError, match="a run never overwrites files"):
         run(out=out)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match="it holds no run to go on with"):
+    with pytest.raises(FileExistsError, match="it contains no run to resume"):
         run(out=tmp_path / "other", resume=True)
     (out / "run.json").write_text("{")
     with pytest.raises(ValueError, match=r"run.json' is damaged or not of a taskelites run"):
@@ -515,7 +516,7 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
     assert alive(workers) == []
     if status > 0:
         assert "taskelites: interrupted after" in errors
-        assert errors.rstrip().endswith("; what was found is in 'run'; `taskelites resume run` goes on")
+        assert errors.rstrip().endswith("; the results so far are in 'run'; `taskelites resume run` goes on")
     with warnings.catch_warnings(action="ignore"):
         assert main(["resume", "run", "--quiet", "--workers", "1"]) == 0
         assert main([*RUN, "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0

@@ -38,8 +38,8 @@ def test_lines_come_first_then_every_ten_seconds_then_last(monkeypatch):
             progress.update(evaluations, numbers)
     assert text.getvalue().splitlines() == [
         "arm: 100 of 1,000 evaluations, coverage 50 %, mean -1.25",
-        "arm: 300 of 1,000 evaluations, coverage 50 %, mean -1.25, 19 a second, 00:36 left",
-        "arm: 1,000 of 1,000 evaluations, coverage 50 %, mean -1.25, 75 a second, 00:00 left",
+        "arm: 300 of 1,000 evaluations, coverage 50 %, mean -1.25, 19 per second, 00:36 left",
+        "arm: 1,000 of 1,000 evaluations, coverage 50 %, mean -1.25, 75 per second, 00:00 left",
     ]
 
 

@@ -332,7 +332,7 @@ def test_out_holds_the_result(tmp_path):
     assert sorted(path.name for path in (tmp_path / "first").iterdir()) == names
     several = run(out=tmp_path / "several", replicates=2)
     assert_same(te.load(tmp_path / "several" / "replicate-1"), several[1])
-    with pytest.raises(FileExistsError, match=r"out is '.*first', which is not empty; runs never overwrite"):
+    with pytest.raises(FileExistsError, match=r"out is '.*first', which is not empty; a run never overwrites files"):
         run(out=tmp_path / "first")
 
 
@@ -369,7 +369,9 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
             signal.raise_signal(signal.SIGINT)
         return exact(solution, task)
 
-    with pytest.raises(te.Interrupted, match=r"interrupted after 333 evaluations; what was found is in ") as caught:
+    with pytest.raises(
+        te.Interrupted, match=r"interrupted after 333 evaluations; the results so far are in "
+    ) as caught:
         te.solve(interrupted, TASKS, bounds=(0, 1), dim=2, evaluations=2000, seed=4, out=tmp_path / "run")
     assert len(counted) == 333
     assert_same(te.load(tmp_path / "run"), caught.value.result)

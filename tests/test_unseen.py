@@ -121,7 +121,9 @@ def test_tasks_that_are_objects_are_extended(half):
     assert received[:60] == [*more.objects, *words.objects]
     with pytest.raises(ValueError, match=r"new_tasks must be te.Tasks\(objects, descriptors=...\), since the fitness"):
         result.refine([[0.5]], heavy, evaluations=10)
-    with pytest.raises(ValueError, match=r"new_tasks are rows of descriptors, but .* are objects; they must agree"):
+    with pytest.raises(
+        ValueError, match=r"new_tasks must be objects, as the tasks of the result, not rows of descriptors"
+    ):
         result.refine(te.Tasks(descriptors=[[0.5]]), heavy, evaluations=10)
 
 
@@ -159,7 +161,7 @@ def test_tasks_without_descriptors_are_known_by_their_text():
     solutions, numbers = warm_initial(earlier, te.algorithms.Problem(te.Tasks(["dddd", "ccc", "a", "e"]), (0, 1), 1))
     assert numbers.tolist() == [1, 2]
     assert solutions.tolist() == [[0.3], [0.1]]
-    with pytest.raises(ValueError, match="warm_start has no solved task in common with these"):
+    with pytest.raises(ValueError, match="warm_start must have a solved task in common with this problem"):
         warm_initial(earlier, te.algorithms.Problem(te.Tasks(["x"]), (0, 1), 1))
 
 
@@ -214,25 +216,37 @@ def test_extend_keeps_elites_that_fail_now(half):
 def test_mistakes_are_named(result):
     warm = {"bounds": (0, 1), "dim": 2, "call": "batch", "evaluations": 10}
     for change, kind, message in [
-        ({"warm_start": "a.npz"}, TypeError, r"warm_start must be a te.Result, not str; te.load\('a.npz'\) reads one"),
+        (
+            {"warm_start": "a.npz"},
+            TypeError,
+            r"warm_start must be a te.Result, not str; read it with te.load\('a.npz'\)",
+        ),
         ({"warm_start": 3}, TypeError, "warm_start must be a te.Result, not int"),
-        ({"warm_start": result, "initial": [[0, 0]]}, ValueError, "initial and warm_start both say what is evaluated"),
-        ({"warm_start": result, "dim": 3}, ValueError, "warm_start has solutions of 2 numbers, and these have 3"),
-        ({"warm_start": result, "tasks": np.zeros((9, 4))}, ValueError, "warm_start has tasks of 1 descriptors"),
-        ({"warm_start": result, "tasks": te.Box([0], [1])}, ValueError, "warm_start needs a list of tasks to begin"),
+        (
+            {"warm_start": result, "initial": [[0, 0]]},
+            ValueError,
+            "initial and warm_start both give the first solutions",
+        ),
+        (
+            {"warm_start": result, "dim": 3},
+            ValueError,
+            "warm_start must have solutions of 3 numbers, as this problem, not 2",
+        ),
+        ({"warm_start": result, "tasks": np.zeros((9, 4))}, ValueError, "warm_start must have tasks of 4 descriptors"),
+        ({"warm_start": result, "tasks": te.Box([0], [1])}, ValueError, "warm_start needs a list of tasks, but"),
     ]:
         with pytest.raises(kind, match=message):
             te.solve(fitness, **{"tasks": TASKS, **warm, **change})
     nothing = by_hand(te.Tasks(descriptors=[[0.0]]), np.full((1, 2), np.nan))
-    with pytest.raises(ValueError, match="warm_start must have at least one solved task, and none is solved"):
+    with pytest.raises(ValueError, match="warm_start must have at least one solved task, but it has none"):
         te.solve(fitness, TASKS, **warm, warm_start=nothing)
-    with pytest.raises(TypeError, match="fitness must be given: a result does not hold the function"):
+    with pytest.raises(TypeError, match="fitness must be given, since a result does not contain the function"):
         result.refine(NEW, evaluations=100)
     with pytest.raises(ValueError, match="evaluations must be at least 60, one for the prediction of each new task"):
         result.refine(NEW, fitness, evaluations=59)
     with pytest.raises(TypeError, match="refine takes no initial; "):
         result.refine(NEW, fitness, evaluations=100, initial=[[0, 0]])
-    with pytest.raises(TypeError, match="bounds must be given, since this result does not say what they were"):
+    with pytest.raises(TypeError, match="bounds must be given, since the settings of this result do not have them"):
         nothing.extend([[1.0]], fitness, evaluations=10)
     with pytest.raises(ValueError, match=r"new_tasks must have shape \(m, 1\), not \(2, 2\)"):
         result.extend(np.zeros((2, 2)), fitness, evaluations=100)

@@ -377,7 +377,7 @@ def test_a_run_in_which_nothing_succeeds_any_more_ends():
             raise OSError("no licence")
         return sphere_each(solution, task)
 
-    with pytest.raises(te.FitnessError, match=r"the last 1,0\d\d evaluations failed one after another: .*no licence"):
+    with pytest.raises(te.FitnessError, match=r"the last 1,0\d\d evaluations all failed; the last one: .*no licence"):
         te.solve(licence_runs_out, TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
 
 

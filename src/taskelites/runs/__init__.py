@@ -1,4 +1,4 @@
-"""A run as a person meets it: its folder on disk, its progress, its failures, its end by Ctrl-C."""
+"""A run on disk and in the terminal: its folder, checkpoints, lock, failures and progress."""
 
 from taskelites.runs.checkpoint import Checkpoint, Checkpoints
 from taskelites.runs.checkpoint_interval import Checkpointer, CheckpointInterval, Snapshot

@@ -1,4 +1,4 @@
-"""Checkpoints: a run's state on disk, whole and checked, so that the run can go on after anything."""
+"""Checkpoints: the state of a run on disk, written atomically and with a checksum."""
 
 import hashlib
 import io
@@ -28,9 +28,9 @@ _KEPT = 2
 _NAME = re.compile(r"checkpoint-([0-9]{12})-([0-9a-f]{16})\.npz")
 _LEFT_OVER = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+\.part")
 _PREFIX = "arrays/"
-# Numbers, truth values, text and times: what NumPy writes and reads back without pickle, dtype included.
+# Dtypes that NumPy writes and reads back without pickle: numbers, booleans, text and times.
 _KINDS = "biufcSUmM"
-# What NumPy, zip and JSON raise, between them, for bytes that are no checkpoint. MemoryError is not among them: a good
+# The errors that NumPy, zip and JSON raise for bytes that are not a checkpoint. MemoryError is not one of them: a good
 # file must not count as damaged because memory is short.
 _UNREADABLE = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError, OverflowError),
@@ -40,12 +40,12 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A state that was saved.
+    """A saved state.
 
     Attributes:
-        position: how far the run was.
-        arrays: by name.
-        about: what else belongs to it, as JSON keeps it: tuples are lists, and keys are text.
+        position: the number of evaluations at which it was saved.
+        arrays: the arrays of the state by name.
+        about: the other values of the state, as JSON: tuples are lists, and keys are text.
 
     Example:
         >>> Checkpoint(500, {"fitness": np.zeros(3)}, {"seed": 1}).position
@@ -58,14 +58,14 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of one run: the last two are kept, and a damaged one is never used.
+    """The checkpoints of one run. The last two are kept, and a damaged one is never used.
 
-    A file is a plain `.npz`, and its name holds the first digits of the SHA-256 of its bytes. One process at a time may
-    save to a folder: hold its `RunLock`.
+    A file is a plain `.npz`, and its name contains the first digits of the SHA-256 of its bytes. One process at a time
+    may save to a folder: hold its `RunLock`.
 
     Args:
-        folder: of the checkpoints; it is made at the first save.
-        warn: called with a sentence on each damaged file; without it, they are Python warnings.
+        folder: the folder of the checkpoints; the first save makes it.
+        warn: called with one sentence per damaged file; by default, a Python warning.
 
     Example:
         >>> import tempfile
@@ -83,13 +83,13 @@ class Checkpoints:
         self._warn = warn if warn is not None else _python_warning
 
     def save(self, position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, which is then the newest, and keep the one before it.
+        """Write a checkpoint, and keep the one before it.
 
-        Files at this position or beyond are of a course that the run has left, and go.
+        Files at this position or later are removed: the run has restarted from an earlier one.
 
         Raises:
-            TypeError: if an array or `about` holds Python objects, which can't be kept.
-            OSError: if it can't be written (a full disk, say); the checkpoints that were there still are.
+            TypeError: if an array or `about` contains Python objects, which can't be saved.
+            OSError: if it can't be written, as when the disk is full; earlier checkpoints are intact.
         """
         position = whole_number("position", position, least=0, most=10**12 - 1)
         data = _pack(position, arrays, about)
@@ -106,16 +106,16 @@ class Checkpoints:
         return path
 
     def positions(self) -> list[int]:
-        """Those of all files that look like checkpoints, highest first."""
+        """Return the positions of all checkpoint files, highest first."""
         return list(dict.fromkeys(file.position for file in self._files()))
 
     def load(self, position: int | None = None) -> Checkpoint | None:
-        """The newest good checkpoint, or the one of that position; None if there is none.
+        """Return the newest good checkpoint, or the one at `position`; None if there is none.
 
-        A damaged file is warned of and gets a name that ends in `.damaged`, and the one before it is taken.
+        A damaged file is renamed to end in `.damaged`, with a warning, and the one before it is used.
 
         Raises:
-            OSError: if a file is there but can't be read.
+            OSError: if a file exists but can't be read.
             ValueError: if a file is from a newer version.
         """
         found = None
@@ -133,7 +133,7 @@ class Checkpoints:
         return found
 
     def _files(self) -> list["_File"]:
-        """All files that look like checkpoints, the newest first."""
+        """Return all checkpoint files, the newest first."""
         files = []
         for name in self._names():
             match = _NAME.fullmatch(name)
@@ -142,11 +142,11 @@ class Checkpoints:
             path = self._folder / name
             try:
                 status = path.stat()
-            except FileNotFoundError:  # a run that goes on has removed it just now
+            except FileNotFoundError:  # a run in progress has just removed it
                 continue
             if stat.S_ISREG(status.st_mode):
                 files.append(_File(int(match[1]), status.st_mtime_ns, path, match[2]))
-        # The time decides only between two of the same position, which a crash within `save` can leave.
+        # A crash within `save` can leave two files of one position; the later one is the newer.
         return sorted(files, reverse=True)
 
     def _names(self) -> list[str]:
@@ -167,7 +167,7 @@ class Checkpoints:
             raise _explained(error, "make the checkpoint folder", self._folder) from error
 
     def _remove_left_overs(self) -> None:
-        """Remove what killed processes had begun to write; it may be the room that the next file needs."""
+        """Remove partial files of killed processes, since the next file may need their space."""
         for name in self._names():
             if _LEFT_OVER.fullmatch(name):
                 _remove(self._folder / name)
@@ -178,7 +178,7 @@ class Checkpoints:
         before = [file.path for file in others if file.position < position]
         for path in left + before[_KEPT - 1 :]:
             _remove(path)
-        if left:  # back after a power cut, they would be taken for the newest
+        if left:  # if a power cut restored them, they would count as the newest
             sync_folder(self._folder)
 
     def _set_aside(self, path: Path, reason: str, found: Checkpoint | None, position: int | None) -> None:
@@ -186,7 +186,7 @@ class Checkpoints:
         try:
             os.replace(path, aside)
             renamed = f", and is now {aside.name!r}"
-        except OSError:  # a read-only folder, say; the good one can be used all the same
+        except OSError:  # as in a read-only folder, where the good one can still be used
             renamed = ""
         if found is not None:
             instead = f"the one at position {found.position:,} is used instead"
@@ -203,21 +203,21 @@ class _File(NamedTuple):
 
 
 class _DamagedError(Exception):
-    """The file is not what was saved under its name."""
+    """The file differs from what was saved under its name."""
 
 
 def _pack(position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> memoryview:
-    """The bytes of a checkpoint's file."""
+    """Return the bytes of the file of a checkpoint."""
     try:
         text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, "position": position, "about": dict(about)})
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"about must be plain values that JSON can keep: {error}") from None
+        raise InvalidTypeError(f"about must contain only values that JSON can represent: {error}") from None
     members = {"about": np.array(text)}
     for name, value in arrays.items():
         array = np.asarray(value)
-        if array.dtype.kind not in _KINDS:  # savez would pickle an object, and forget what a bfloat16 is
-            raise InvalidTypeError(f"arrays[{name!r}] must hold numbers, booleans or text, not {array.dtype}")
-        # Quoted, since a zip cuts names at a zero byte, and with a prefix, since savez has arguments of its own.
+        if array.dtype.kind not in _KINDS:  # savez would pickle an object, and lose the dtype bfloat16
+            raise InvalidTypeError(f"arrays[{name!r}] must contain numbers, booleans or text, not {array.dtype}")
+        # Quoted, since zip cuts a name at a zero byte; with a prefix, since savez has named arguments of its own.
         members[_PREFIX + quote(name, safe="")] = array
     buffer = io.BytesIO()
     np.savez(buffer, **members)  # type: ignore[arg-type]
@@ -236,11 +236,11 @@ def _read(file: _File) -> Checkpoint:
         raise _DamagedError("its bytes do not match the checksum in its name")
     try:
         if not zipfile.is_zipfile(io.BytesIO(data)):
-            raise InvalidValueError("it is no .npz file")
+            raise InvalidValueError("it is not an .npz file")
         with np.load(io.BytesIO(data), allow_pickle=False) as members:
             head = json.loads(str(members["about"]))
             if head["format"] != FORMAT:
-                raise InvalidValueError(f"it is no checkpoint, but {head['format']!r}")
+                raise InvalidValueError(f"it is not a checkpoint, but {head['format']!r}")
             version = whole_number("its format version", head["version"], least=1)
             if version <= FORMAT_VERSION:
                 return _unpack(file.position, head, members)
@@ -256,15 +256,15 @@ def _unpack(position: int, head: dict[str, Any], members: Any) -> Checkpoint:
     if head["position"] != position:
         raise InvalidValueError(f"its position is {head['position']!r}, but {position} in its name")
     if not isinstance(head["about"], dict):
-        raise InvalidValueError("its about is no mapping")
+        raise InvalidValueError("its about is not a mapping")
     arrays = {}
     for name in members.files:
         if not name.startswith(_PREFIX):
             continue
-        # With the ending, since "x.npy" alone could be the array "x.npy" or the file of "x".
+        # With the suffix, since "x.npy" alone could be the array "x.npy" or the file of "x".
         array = members[f"{name}.npy"]
         if not isinstance(array, np.ndarray):
-            raise InvalidValueError(f"its member {name!r} is no array")
+            raise InvalidValueError(f"its member {name!r} is not an array")
         arrays[unquote(name.removeprefix(_PREFIX))] = array
     return Checkpoint(position, arrays, head["about"])
 

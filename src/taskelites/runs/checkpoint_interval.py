@@ -1,4 +1,4 @@
-"""How often checkpoints are saved."""
+"""The interval between checkpoints, and saving them when they are due."""
 
 import math
 import re
@@ -19,7 +19,7 @@ Snapshot = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class CheckpointInterval:
-    """A number of evaluations, or of seconds.
+    """A number of evaluations or of seconds.
 
     Example:
         >>> CheckpointInterval.parse(5000), CheckpointInterval.parse("5min")
@@ -31,7 +31,7 @@ class CheckpointInterval:
 
     @classmethod
     def parse(cls, value: Any, name: str = "checkpoint_every") -> "CheckpointInterval":
-        """From a number of evaluations, or a time such as "30s", "5min" or "2h"."""
+        """Parse a number of evaluations, or a time such as "30s", "5min" or "2h"."""
         expected = f"{name} must be a number of evaluations, or a time such as '30s', '5min' or '2h', not {value!r}"
         if isinstance(value, str):
             match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h)?\s*", value)
@@ -54,11 +54,11 @@ DEFAULT = CheckpointInterval(seconds=60.0)
 
 
 class Checkpointer:
-    """Saves checkpoints of runs that go side by side, when they are due.
+    """Saves checkpoints of runs that advance together, when they are due.
 
     Args:
         folders: one per run.
-        every: how often.
+        every: the interval between checkpoints.
     """
 
     def __init__(self, folders: list[RunFolder], every: CheckpointInterval = DEFAULT) -> None:
@@ -68,23 +68,23 @@ class Checkpointer:
         self._time = time.monotonic()
 
     def begin(self, position: int) -> None:
-        """Note that what is on disk is this far."""
+        """Count the interval from a checkpoint at `position`."""
         self._position = position
         self._time = time.monotonic()
 
     def look(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
-        """Save if it is time."""
+        """Save a checkpoint if one is due."""
         if self._due(position):
             self.save(position, snapshots)
 
     def save(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
-        """Save now."""
+        """Save a checkpoint now."""
         for folder, (arrays, about) in zip(self._folders, snapshots(), strict=True):
             folder.checkpoints.save(position, arrays, about)
         self.begin(position)
 
     def last(self) -> str:
-        """Return half a sentence on what is safe."""
+        """Return the end of a message: which checkpoint is intact."""
         place = self._folders[0].named
         if self._position is None:
             return f"; the run in {place!r} has no checkpoint yet"

@@ -1,4 +1,4 @@
-"""Which evaluations failed, how often and why; and enough of each kind to look at them again."""
+"""The failed evaluations of a run: counts per kind, and the first of each kind with all details."""
 
 import json
 import reprlib
@@ -15,13 +15,12 @@ from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.caller import shown
 from taskelites.runs.folder import RunFolder
 
-# So many of each kind are kept whole.
+# Failures of each kind that are kept with all details.
 _KEPT = 100
-# A run ends when so many evaluations failed and not one succeeded. NaN is what a function may mean to return, so it has
-# more patience with it.
+# A run ends after this many failures without one success. A function may return NaN on purpose, so its limit is higher.
 _PATIENCE = 20
 _PATIENCE_NAN = 10_000
-# Or when so many errors came one after another, whatever went before: a licence that ran out, a disk that is gone.
+# A run also ends after this many errors in a row: a licence may have expired, or a disk may be gone.
 _STREAK = 1000
 
 
@@ -30,12 +29,12 @@ class FailureLog:
     """The failures of one run.
 
     Args:
-        folder: keeps them on disk.
-        note: told of the first of each kind.
+        folder: the run folder that keeps them, or None.
+        note: called with one sentence for the first failure of each kind.
 
     Attributes:
-        counts: how many of each kind.
-        retried: evaluations made again because they had failed; not counted anywhere else.
+        counts: the number of failures of each kind.
+        retried: the number of repeated evaluations, which no other count includes.
     """
 
     folder: RunFolder | None
@@ -50,12 +49,12 @@ class FailureLog:
     streak: int = 0
 
     def add_success(self) -> None:
-        """Some evaluation gave a number."""
+        """Record that an evaluation succeeded."""
         self.succeeded = True
         self.streak = 0
 
     def add(self, failure: Failure, evaluation: int, number: int, task: Any, solution: np.ndarray) -> None:
-        """Count a failure, which is that of evaluation `evaluation`, on task `number`."""
+        """Count the failure of evaluation `evaluation`, on task `number`."""
         self.counts[failure.kind] += 1
         self.streak += failure.kind != "nan"
         where = place(number, solution)
@@ -82,14 +81,14 @@ class FailureLog:
             )
 
     def add_all(self, found: Outcomes, told: int, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
-        """Count what came of some candidates, after `told` others.
+        """Count the failures and successes among the outcomes of some candidates.
 
         Args:
-            found: what came.
-            told: results before these.
-            numbers: of the tasks of all candidates that `found.rows` point into.
-            tasks: as the fitness receives them.
-            solutions: `(rows, dim)`.
+            found: the outcomes.
+            told: the number of results before these.
+            numbers: task numbers of the candidates that `found.rows` index.
+            tasks: their tasks, as the fitness receives them.
+            solutions: their solutions, `(rows, dim)`.
         """
         self.retried += sum(found.again.values())
         next_ = 0
@@ -103,16 +102,16 @@ class FailureLog:
             self.add_success()
 
     def check(self, *, ended: bool = False) -> None:
-        """Raise if the run should end because everything fails.
+        """Raise if everything fails.
 
         Args:
-            ended: whether the run is at its end, so that few failures are enough.
+            ended: whether the run is at its end, where a single error without a success is enough.
 
         Raises:
-            FitnessError: that says so.
+            FitnessError: with the first failure, or the last one of a streak.
         """
         if self.streak >= _STREAK and self.succeeded:
-            raise FitnessError(f"the last {self.streak:,} evaluations failed one after another: {self.last}")
+            raise FitnessError(f"the last {self.streak:,} evaluations all failed; the last one: {self.last}")
         if self.succeeded or self.first is None:
             return
         total = self.counts.total()
@@ -124,7 +123,7 @@ class FailureLog:
             raise error
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a checkpoint keeps of it."""
+        """Return plain values for a checkpoint."""
         first = None if self.first is None else [self.first.kind, self.first.message, self.first.trace]
         return {
             "counts": dict(self.counts),
@@ -137,7 +136,7 @@ class FailureLog:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Go on from what a checkpoint kept."""
+        """Continue from a snapshot."""
         self.counts = Counter(kept["counts"])
         self.first = None if kept["first"] is None else Failure(*kept["first"])
         for name in ("retried", "where", "recorded", "succeeded", "streak"):
@@ -147,7 +146,7 @@ class FailureLog:
 
 
 def raise_first(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> None:
-    """Raise the first failure among these results, for `on_error="raise"`."""
+    """Raise the first failure among these outcomes, for `on_error="raise"`."""
     at = min(found.failures)
     failure, row = found.failures[at], int(found.rows[at])
     error = FitnessError(f"{failure.message} {place(int(numbers[row]), solutions[row])}")
@@ -157,7 +156,7 @@ def raise_first(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> 
 
 
 def place(number: int, solution: np.ndarray) -> str:
-    """Which evaluation it was, for a message."""
+    """Return the task and the solution of an evaluation, for a message."""
     return f"[task {number}, solution {reprlib.repr(solution.tolist())}]"
 
 
@@ -166,15 +165,15 @@ class FailedEvaluation:
     """A failed evaluation of a run, read from its folder.
 
     Attributes:
-        id: its number among those that were kept.
-        evaluation: its number among all of the run.
+        id: its number among the failures that were kept.
+        evaluation: its number among all evaluations of the run.
         kind: "raised", "nan", "nonsense", "timeout" or "died".
-        message: what happened.
-        task: the task's number.
-        descriptors: of the task; the text of a task that is an object.
+        message: a sentence on what happened.
+        task: the number of the task.
+        descriptors: the descriptors of the task, or the text of a task that is an object.
         solution: `(dim,)`.
-        tries: how often it was evaluated.
-        traceback: where there is one.
+        tries: the number of evaluations, retries included.
+        traceback: the traceback, or an empty text.
     """
 
     id: int
@@ -189,13 +188,13 @@ class FailedEvaluation:
 
 
 def failures(run: Any) -> list[FailedEvaluation]:
-    """The failed evaluations that a run kept: the first hundred of each kind.
+    """Read the failed evaluations that a run kept: the first hundred of each kind.
 
     Args:
         run: a run folder.
 
     Raises:
-        FileNotFoundError: if there is no such folder.
+        FileNotFoundError: if the folder does not exist.
 
     Example:
         >>> import tempfile, taskelites as te
@@ -211,13 +210,13 @@ def failures(run: Any) -> list[FailedEvaluation]:
         try:
             record = json.loads(line)
             found.append(FailedEvaluation(**record | {"solution": np.array(record["solution"], np.float64)}))
-        except (ValueError, TypeError, KeyError):  # the last line of a run that was killed
+        except (ValueError, TypeError, KeyError):  # a killed run can leave half a line
             continue
     return found
 
 
 def read_failure(run: Any, number: int) -> FailedEvaluation:
-    """One of them, by its id."""
+    """Read one failed evaluation by its id."""
     found = failures(run)
     wanted = whole_number("ID", number, least=1)
     for failure in found:

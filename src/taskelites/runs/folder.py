@@ -1,7 +1,7 @@
-"""A run on disk.
+"""The folder of a run.
 
-`settings.json` and `run.json` say what it is of, `metrics.csv` grows with the history, `run.log` tells what happened,
-`failures.jsonl` which evaluations failed; `checkpoints/` holds the state, and `result.npz` what was found.
+`run.json` has the plan of the run, `settings.json` the settings of its result, `metrics.csv` the history, `run.log` the
+events, `failures.jsonl` the failed evaluations, `checkpoints/` the state and `result.npz` the result.
 """
 
 import csv
@@ -24,7 +24,7 @@ from taskelites.storage import write_text
 
 FORMAT = "taskelites-run"
 FORMAT_VERSION = 1
-# What a run that was killed at its very start may leave behind.
+# Files that a run killed at its very start can leave behind.
 _TRACES = re.compile(r"\.lock|run\.log|\..*\.part")
 
 
@@ -32,11 +32,11 @@ class RunFolder:
     """A folder that one run writes to.
 
     Args:
-        path: of the folder.
-        resume: whether it may hold a run already, which then goes on; otherwise it must be empty.
+        path: path of the folder.
+        resume: whether it may contain a run, which is then resumed; otherwise it must be empty.
 
     Raises:
-        FileExistsError: if there is something at `path` that is not a run to go on with.
+        FileExistsError: if `path` is a file, or a folder with other contents.
         ValueError: if its `run.json` is damaged or from a newer version.
 
     Example:
@@ -48,16 +48,18 @@ class RunFolder:
 
     def __init__(self, path: str | PathLike[str], *, resume: bool = False) -> None:
         self.named = str(path)
-        self.path = Path(path).absolute()  # a fitness may change the folder it works in
+        self.path = Path(path).absolute()  # a fitness may change the working directory
         self.known = read_plan(self.path) if resume else None
         if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
-            hint = "it holds no run to go on with" if resume else "runs never overwrite"
-            other = "" if resume or not (self.path / "run.json").exists() else ", or go on with the run in it (resume)"
+            hint = "it contains no run to resume" if resume else "a run never overwrites files"
+            other = "" if resume or not (self.path / "run.json").exists() else ", or resume the run in it"
             raise ExistingFileError(f"out is {self.named!r}, which is not empty; {hint}: name a new folder{other}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(error.errno, f"could not make the run folder {self.named!r}: {error.strerror}") from error
+            raise OSError(
+                error.errno, f"could not make the run folder {self.named!r}: {error.strerror}; check the path"
+            ) from error
         self.checkpoints = Checkpoints(self.path / "checkpoints", self.log)
 
     @classmethod
@@ -73,7 +75,7 @@ class RunFolder:
 
     @classmethod
     def under(cls, parent: str | PathLike[str], name: str) -> "RunFolder":
-        """A new folder below `parent` that no other run has or gets, named after the time and `name`."""
+        """Make a folder below `parent`, named after the time and `name`, that no other run uses."""
         stamp = datetime.now().strftime("%Y-%m-%d-%H%M%S")
         for number in range(1, 1000):
             path = Path(parent) / (f"{stamp}-{name}" + (f"-{number}" if number > 1 else ""))
@@ -87,12 +89,12 @@ class RunFolder:
         raise ExistingFileError(f"there are a thousand folders {stamp}-{name} in {str(parent)!r}")
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Say what the run is of; from now on it can be resumed."""
+        """Write `run.json`; from now on the run can be resumed."""
         document = {"format": FORMAT, "version": FORMAT_VERSION} | dict(plan)
         write_text(self.path / "run.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Say it for a person."""
+        """Write `settings.json`."""
         write_text(self.path / "settings.json", json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
 
     def log(self, text: str) -> None:
@@ -102,7 +104,7 @@ class RunFolder:
             file.write(f"{stamp}  {text}\n")
 
     def add_metrics(self, row: Mapping[str, Any]) -> None:
-        """Add a row to the metrics, where it can be read at once."""
+        """Append a row to the metrics."""
         path = self.path / "metrics.csv"
         with _appended(path) as file:
             rows = csv.writer(file)
@@ -111,7 +113,7 @@ class RunFolder:
             rows.writerow(row.values())
 
     def write_metrics(self, history: Mapping[str, np.ndarray]) -> None:
-        """Write all of the metrics anew."""
+        """Replace all metrics."""
         table = io.StringIO(newline="")
         rows = csv.writer(table)
         if history:
@@ -120,45 +122,45 @@ class RunFolder:
         write_text(self.path / "metrics.csv", table.getvalue())
 
     def add_failure(self, record: Mapping[str, Any]) -> None:
-        """Keep a failed evaluation."""
+        """Append a failed evaluation."""
         with _appended(self.path / "failures.jsonl") as file:
             file.write(json.dumps(record, default=repr) + "\n")
 
     def keep_failures(self, number: int) -> None:
-        """Forget all failures but the first so many."""
+        """Remove all failures but the first `number`."""
         path = self.path / "failures.jsonl"
         if path.exists():
             lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:number]
             write_text(path, "".join(f"{line}\n" for line in lines))
 
     def begin_again(self) -> None:
-        """Remove what a run wrote that has no checkpoint: it was killed before its first one, or they are damaged.
+        """Remove the metrics and failures of a run without a usable checkpoint, which starts again.
 
         Raises:
-            ValueError: if there is a result, which is worth more than the run.
+            ValueError: if the folder contains a result, which a new run would replace.
         """
         if (self.path / "result.npz").exists():
             raise InvalidValueError(
-                f"the run in {self.named!r} has a result, but no checkpoint that can be used (its run.log may say "
-                "why), so it can't go on; name a new folder"
+                f"the run in {self.named!r} has a result but no usable checkpoint (its run.log may say why), so it "
+                "can't be resumed; name a new folder"
             )
         for name in ("metrics.csv", "failures.jsonl"):
             if (self.path / name).exists():
                 (self.path / name).unlink()
-                self.log(f"begins again, without a checkpoint to go on from; its {name} is removed")
+                self.log(f"begins again, since there is no checkpoint; its {name} is removed")
 
     def write(self, result: Result) -> None:
-        """Write the result, and beside it what a person can read without Python."""
+        """Write the result, and its settings and history as text."""
         result.save(self.path / "result.npz")
         self.write_settings(result.settings)
         self.write_metrics(result.history)
 
 
 def read_plan(path: Path) -> dict[str, Any] | None:
-    """What the run in a folder is of; None if there is none.
+    """Return the contents of `run.json`, or None if the folder contains no run.
 
     Raises:
-        ValueError: if it can't be read, is not ours, or is from a newer version.
+        ValueError: if it can't be read, is not of a taskelites run, or is from a newer version.
     """
     file = path / "run.json"
     if not file.is_file():
@@ -183,7 +185,7 @@ def _holds_anything(path: Path) -> bool:
 
 @contextmanager
 def _appended(path: Path) -> Iterator[TextIO]:
-    """A file to add to; text that can't be written as it is gets written as its code."""
+    """Open a file for appending; characters that UTF-8 can't encode are written as escapes."""
     try:
         with path.open("a", encoding="utf-8", errors="backslashreplace", newline="") as file:
             yield file

@@ -1,4 +1,4 @@
-"""One process at a time writes to a run folder."""
+"""The lock of a run folder: one process at a time writes to it."""
 
 import contextlib
 import errno
@@ -17,17 +17,17 @@ _UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 
 
 class RunLock:
-    """An exclusive lock on a run folder, which the system frees when the process ends, whatever ends it.
+    """An exclusive lock on a run folder, which the operating system frees when the process ends for any reason.
 
-    It is a lock on the file `.lock` in the folder. The file stays there: if it were removed, one process could hold the
-    file that is gone while another locks a new one. Where the file system has no locks, it warns and does nothing.
+    It locks the file `.lock` in the folder. The file is never removed: otherwise one process could hold the removed
+    file while another locks a new one. On a file system without locks, it warns and does nothing.
 
     Args:
-        folder: of the run; it must exist.
+        folder: the run folder, which must exist.
 
     Raises:
-        RunInUseError: when acquired, if it is held already, by another process or in this one.
-        OSError: when acquired, if the file can't be opened.
+        RunInUseError: on acquisition, if another process or this one holds the lock.
+        OSError: on acquisition, if the file can't be opened.
 
     Example:
         >>> import tempfile
@@ -50,30 +50,30 @@ class RunLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock, or raise at once."""
+        """Take the lock, or raise without waiting."""
         descriptor = self._open()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            # Read before closing; closing a descriptor that never got the lock frees nothing.
+            # Closing a descriptor that never got the lock does not free the lock.
             holder = _holder(descriptor)
             os.close(descriptor)
             self._refuse(error, holder)
             return
         self._descriptor = descriptor
         _held.add(self)
-        # For the message of others only: a disk too full for it is no reason to stop.
+        # Only for the message in other processes, so a full disk is no reason to stop.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on host {socket.gethostname()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Free the lock; nothing happens if it is not held."""
+        """Free the lock if it is held."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
         _held.discard(self)
-        # Unlocked first: a child that is being started right now has a copy of the descriptor until its exec.
+        # Unlock before closing: a child that is just starting has a copy of the descriptor until its exec.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
@@ -81,7 +81,7 @@ class RunLock:
     def _open(self) -> int:
         path = self._folder / _NAME
         try:
-            # Python opens it so that no program started later inherits it. No links are followed, since it is emptied.
+            # Do not follow a link: the file is truncated.
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise OSError(
@@ -89,7 +89,7 @@ class RunLock:
             ) from error
 
     def _refuse(self, error: OSError, holder: str) -> None:
-        """Say why there is no lock: raise, or warn where there can be none."""
+        """Raise the reason why the lock is not taken, or warn if the file system has no locks."""
         folder = str(self._folder)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise RunInUseError(f"the run folder {folder!r} is in use by {holder}") from None
@@ -97,14 +97,14 @@ class RunLock:
             raise OSError(error.errno, f"could not lock the run folder {folder!r}: {error.strerror}") from error
         warnings.warn(
             f"the file system of the run folder {folder!r} has no locks ({error.strerror}); "
-            "see to it that no other process uses the folder",
+            "make sure that no other process uses the folder",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _holder(descriptor: int) -> str:
-    """Who holds the lock, and what to do about it; the file is empty for a moment after the lock is taken."""
+    """Return who holds the lock and what to do, for a message. The file is empty just after the lock is taken."""
     try:
         match = _HOLDER.fullmatch(os.pread(descriptor, 1000, 0).decode(errors="replace"))
     except OSError:
@@ -116,12 +116,12 @@ def _holder(descriptor: int) -> str:
     return f"process {match[1]} on host {match[2]}; wait for it or stop it"
 
 
-# A forked child has copies of all descriptors, and would keep a lock for as long as it lives.
+# A forked child copies all descriptors, and would hold the locks until it ends.
 _held: set[RunLock] = set()
 
 
 def _forget() -> None:
-    """In a child just forked: close the copies, which leaves the parent's lock as it is."""
+    """Close the copies of the descriptors in a forked child, which does not affect the parent's locks."""
     for lock in _held:
         if lock._descriptor is not None:
             os.close(lock._descriptor)

@@ -1,4 +1,4 @@
-"""How far a run is: a bar in a terminal, plain lines elsewhere."""
+"""The progress of a run: a bar in a terminal, plain lines elsewhere."""
 
 import os
 import sys
@@ -18,8 +18,9 @@ class Progress:
 
     Args:
         total: evaluations of the whole run.
-        label: what runs.
-        file: where to write; a terminal gets a bar, anything else a line at the start and every ten seconds.
+        label: name of the run.
+        file: the stream to write to, stderr by default. A terminal shows a bar; other streams get a line at the start
+            and one every ten seconds.
 
     Example:
         >>> import io
@@ -34,7 +35,7 @@ class Progress:
         self._total = total
         self._label = label
         self._file = file if file is not None else sys.stderr
-        # The clock of the rate starts with the first report, since what comes before it is start-up.
+        # The rate is measured from the first report, since the time before it is start-up.
         self._first: tuple[float, int] | None = None
         self._last = 0.0
         self._shown = -1
@@ -59,7 +60,7 @@ class Progress:
             self._bar.close()
 
     def note(self, text: str) -> None:
-        """Say something else, without spoiling the bar."""
+        """Print a message without disturbing the bar."""
         line = f"{self._label}: {text}"
         if self._bar is not None:
             self._bar.write(line, file=self._file)
@@ -67,7 +68,7 @@ class Progress:
             print(line, file=self._file, flush=True)
 
     def update(self, evaluations: int, numbers: Callable[[], Mapping[str, float] | str]) -> None:
-        """Say how far it is, with a few numbers or words; `numbers` is called only if something is shown now."""
+        """Show the number of evaluations and what `numbers` returns, which is called only if something is shown."""
         now = time.monotonic()
         wait = _BAR_SECONDS if self._bar is not None else _LINE_SECONDS
         due = self._first is None or now - self._last >= wait or evaluations >= self._total
@@ -98,7 +99,7 @@ class Progress:
 
 
 def _width(file: TextIO) -> dict[str, Any]:
-    """How tqdm finds the width; a terminal that says it has no size would get no bar."""
+    """Return tqdm's arguments for the width; it would show no bar in a terminal that reports no size."""
     try:
         known = os.get_terminal_size(file.fileno()).columns > 0
     except (OSError, ValueError):
@@ -107,4 +108,4 @@ def _width(file: TextIO) -> dict[str, Any]:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
+    return f"{rate:,.0f} per second" if rate >= 10 else f"{rate:.2g} per second"

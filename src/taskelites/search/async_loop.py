@@ -1,7 +1,7 @@
-"""`mode="async"`: results are told as they come, and candidates asked ahead go out, so that no worker ever waits.
+"""The loop of `mode="async"`: results are told as they arrive, and no worker waits for the others.
 
-What arrives together is told together, in groups of one size: each call from the host costs as much as inserting a
-hundred results. A candidate keeps what it was made with (its `origin`), so a bandit learns from it whenever it comes.
+Results that arrive together are told together, padded to one size: a call from the host costs as much as inserting a
+hundred results. A candidate keeps its `origin`, so that a bandit can learn from it whenever its result arrives.
 """
 
 from dataclasses import replace
@@ -23,13 +23,13 @@ from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.stepper import host_precision
 from taskelites.search.sync_loop import SyncLoop
 
-# Results told at once; fewer are filled up.
+# Results per call; fewer are padded.
 _GROUP = 64
 _WAIT = 0.1
 
 
 class _Table:
-    """Candidates that are not told yet, each in a row of its own until it is."""
+    """A table of the candidates that are not told yet, one per row."""
 
     def __init__(self, like: Candidates) -> None:
         self._like = jax.device_get(like)
@@ -38,7 +38,7 @@ class _Table:
         self.used: set[int] = set()
 
     def add(self, candidates: Candidates) -> list[int]:
-        """Keep candidates; their rows."""
+        """Add candidates, and return their rows."""
         fresh = jax.device_get(candidates)
         number = len(fresh.niches)
         if len(self._free) < number:
@@ -58,17 +58,17 @@ class _Table:
         return rows
 
     def take(self, rows: Any) -> Candidates:
-        """What is in these rows."""
+        """Return the candidates in these rows."""
         return jax.tree.map(lambda leaf: leaf[rows], self._rows)
 
     def free(self, rows: list[int]) -> None:
-        """These are told."""
+        """Free the rows of candidates that were told."""
         self.used.difference_update(rows)
         self._free += rows
 
 
 class AsyncLoop(SyncLoop):
-    """One run of a Python fitness in which nobody waits."""
+    """One run of a Python fitness in which no worker waits."""
 
     def __init__(self, job: Job, recorders: list[Recorder], control: Control) -> None:
         super().__init__(job, recorders, control)
@@ -76,21 +76,21 @@ class AsyncLoop(SyncLoop):
         self.stepper = self.only.stepper
         if not self.stepper.core.any_order:
             raise InvalidValueError(
-                f"mode='async' tells results in any order, and {self.job.settings.name} learns from whole steps; "
-                "mode='sync' runs it"
+                f"mode='async' tells results in any order, but {self.job.settings.name} learns from whole steps; use "
+                "mode='sync'"
             )
         self._table: _Table | None = None
         self._ready: list[int] = []
         self._sent = 0
 
     def _search(self, dispatcher: Dispatcher) -> None:
-        while self._goes_on() and self.stepper.adopting:  # what comes before the first step goes step by step
+        while self._goes_on() and self.stepper.round.opening:
             self.step(dispatcher, self.runs)
-        if self.stepper.adopting:  # it ended there
+        if self.stepper.round.opening:  # it ended there
             return
         if self._table is None:
-            self._table = _Table(self.stepper.candidates)
-            self._ready = self._table.add(self.stepper.candidates)
+            self._table = _Table(self.stepper.round.candidates)
+            self._ready = self._table.add(self.stepper.round.candidates)
         self._sent = self.stepper.evaluations
         while self._goes_on():
             self._feed(dispatcher)
@@ -100,11 +100,11 @@ class AsyncLoop(SyncLoop):
         return not (self.halted() or self.only.ended())
 
     def _feed(self, dispatcher: Dispatcher) -> None:
-        """Send candidates out, and ask for more when there are none."""
+        """Send candidates to the engine, and ask for more when none are left."""
         assert self._table is not None  # made before anything is sent
         stepper, budget = self.stepper, self.job.evaluations
         while dispatcher.room > 0 and self._sent < budget:
-            if not self._ready:  # no earlier, since what is told until then makes better ones
+            if not self._ready:  # as late as possible, since more told results give better candidates
                 self._ready += self._table.add(stepper.ask_batch())
             left = min(len(self._ready), budget - self._sent)
             size = dispatcher.size(left)
@@ -117,7 +117,7 @@ class AsyncLoop(SyncLoop):
             self._sent += len(rows)
 
     def _tell(self, dispatcher: Dispatcher) -> None:
-        """Tell what has arrived."""
+        """Tell the results that have arrived."""
         assert self._table is not None  # as above
         arrived = dispatcher.arrived(_WAIT)
         before = 0
@@ -157,14 +157,14 @@ class AsyncLoop(SyncLoop):
         self._table.free(found.rows.tolist())
 
     def snapshots(self) -> list[Snapshot]:
-        """What a checkpoint keeps: also all candidates that are on their way."""
+        """Return the snapshot of the run, with the candidates that were sent and not told."""
         [(arrays, about)] = super().snapshots()
         if self._table is not None:
             arrays = {**arrays, **to_arrays("pending", self._table.take(sorted(self._table.used)))}
         return [(arrays, about)]
 
     def restore(self, checkpoints: list[Checkpoint | None]) -> None:
-        """Go on from a checkpoint: what was on its way goes out again."""
+        """Continue from a checkpoint, and send again what was not told."""
         super().restore(checkpoints)
         arrays = {} if checkpoints[0] is None else checkpoints[0].arrays
         pending = {name: array for name, array in arrays.items() if name.startswith("pending")}
@@ -172,15 +172,15 @@ class AsyncLoop(SyncLoop):
             rows = len(next(iter(pending.values())))
             like = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype),  # type: ignore[no-untyped-call]
-                self.stepper.candidates,
+                self.stepper.round.candidates,
             )
-            self._table = _Table(self.stepper.candidates)
+            self._table = _Table(self.stepper.round.candidates)
             with host_precision():
                 self._ready = self._table.add(from_arrays("pending", like, pending))
 
 
 def _groups(arrived: list[Outcomes]) -> list[Outcomes]:
-    """Results in groups of at most one size."""
+    """Cut results into groups of at most `_GROUP`."""
     if not arrived:
         return []
     rows = np.concatenate([found.rows for found in arrived])

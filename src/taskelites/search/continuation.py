@@ -1,4 +1,4 @@
-"""Going on from a result to tasks that it did not have: `Result.refine` and `Result.extend`."""
+"""Continue from a result to new tasks: `Result.refine` and `Result.extend`."""
 
 import hashlib
 import warnings
@@ -19,7 +19,7 @@ from taskelites.search.warm_start import warm_initial
 
 __all__ = ["extend", "refine"]
 
-# So many errors of predictions around a task shape its steps.
+# Prediction errors per task from which its steps are shaped.
 _ERRORS = 40
 
 
@@ -43,17 +43,17 @@ def refine(
         raise InvalidValueError(
             f"evaluations must be at least {len(tasks):,}, one for the prediction of each new task, not {budget:,}"
         )
-    # Descent takes results in their order, which an asynchronous run has not.
+    # Descent needs results in the order of their candidates, which an asynchronous run does not keep.
     usual = MultiTaskMapElites(random_start=1) if options.get("mode") == "async" else _descent(result, tasks, method)
     initial = _proposals(result, problem, method)
     with warnings.catch_warnings():
-        # The solutions have travelled already, from the tasks of the result.
+        # Few tasks are enough here, since the solutions come from the tasks of the result.
         warnings.filterwarnings("ignore", ".*tasks are few for many-task search", TaskWarning)
         return solve(**{"algorithm": usual, **options, **stated}, evaluations=budget, initial=initial)
 
 
 def _descent(result: Result, tasks: Tasks, method: str | None) -> SharedDescent:
-    """The search, with steps shaped by what the predictions get wrong around each task."""
+    """Return the search, with steps shaped by the errors of the predictions around each task."""
     chosen = result.predict(tasks, method, report=True).method
     errors, near = result._predictor.errors_around(result._places(tasks), chosen, _ERRORS)
     digest = hashlib.sha256(errors.tobytes() + near.tobytes()).hexdigest()[:12]
@@ -61,7 +61,7 @@ def _descent(result: Result, tasks: Tasks, method: str | None) -> SharedDescent:
 
 
 def _proposals(result: Result, problem: Problem, method: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """What is evaluated first: solutions, and the numbers of their tasks; the best method's for all tasks come first.
+    """Return the solutions to evaluate first and the numbers of their tasks, those of the best method first.
 
     They do not depend on the budget, so that it can be raised later.
     """
@@ -89,7 +89,7 @@ def extend(result: Result, new_tasks: Any, fitness: Any, *, evaluations: int, op
 
 
 def _no_worse(found: Result, earlier: Result) -> Result:
-    """What was found, but on the first tasks what was known before, where that is better."""
+    """Return `found`, with the elites of `earlier` on its tasks where those are better."""
     kept = np.zeros(len(found), bool)
     kept[: len(earlier)] = earlier.solved & ~(found.fitness[: len(earlier)] >= earlier.fitness)
     if not kept.any():
@@ -103,13 +103,13 @@ def _no_worse(found: Result, earlier: Result) -> Result:
 def _refuse(options: Mapping[str, Any], name: str) -> None:
     for taken in ("tasks", "initial", "warm_start", "replicates"):
         if taken in options:
-            raise InvalidTypeError(f"{name} takes no {taken}; te.solve(..., warm_start=result) is free in all else")
+            raise InvalidTypeError(f"{name} takes no {taken}; use te.solve(..., warm_start=result), which takes it")
 
 
 def _how(result: Result, fitness: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The fitness, and how it is called on what: as the user says, or its domain, or as it was for the result."""
+    """Return the fitness with its bounds, call and behaviour: the user's, else a domain's, else the result's."""
     if fitness is None:
-        raise InvalidTypeError("fitness must be given: a result does not hold the function that it was made with")
+        raise InvalidTypeError("fitness must be given, since a result does not contain the function")
     settings = result.settings
     if is_domain(fitness):
         usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "behaviour", "call", "setup")}
@@ -120,36 +120,34 @@ def _how(result: Result, fitness: Any, options: Mapping[str, Any]) -> dict[str, 
         usual["behaviour"] = settings.get("behaviour")
     stated = {name: options.get(name, value) for name, value in usual.items()}
     if stated["bounds"] is None:
-        raise InvalidTypeError("bounds must be given, since this result does not say what they were")
+        raise InvalidTypeError("bounds must be given, since the settings of this result do not have them")
     if stated["dim"] is None and np.ndim(stated["bounds"]) == 1:
         stated["dim"] = result.solutions.shape[1]
     return {"fitness": fitness, **stated}
 
 
 def _as_new(result: Result, new_tasks: Any) -> Tasks:
-    """New tasks, of the kind that the result has."""
+    """Return new tasks of the same kind as those of the result."""
     old = result.tasks
     if isinstance(new_tasks, Tasks):
         if (new_tasks.objects is None) != (old.objects is None):
             kinds = ["rows of descriptors" if tasks.objects is None else "objects" for tasks in (new_tasks, old)]
-            raise InvalidValueError(
-                f"new_tasks are {kinds[0]}, but the tasks of the result are {kinds[1]}; they must agree"
-            )
+            raise InvalidValueError(f"new_tasks must be {kinds[1]}, as the tasks of the result, not {kinds[0]}")
         return new_tasks
     if old.objects is not None:
         raise InvalidValueError(
-            "new_tasks must be te.Tasks(objects, descriptors=...), since the fitness receives objects"
+            "new_tasks must be te.Tasks(objects, descriptors=...), since the fitness of this result receives objects"
         )
     result._places(new_tasks)
     return Tasks(descriptors=new_tasks, scale=old.scale, names=old.names)
 
 
 def _joined(old: Tasks, new: Tasks) -> Tasks:
-    """All tasks, the old ones first."""
+    """Return all tasks, the old ones first."""
     if isinstance(old.distance, np.ndarray):
         raise InvalidValueError(
-            "tasks with a distance matrix can't be extended, since it says nothing of new ones; make te.Tasks of all "
-            "of them and call te.solve(..., warm_start=result)"
+            "tasks with a distance matrix can't be extended, since it has no distances to new ones; make te.Tasks of "
+            "old and new tasks and call te.solve(..., warm_start=result)"
         )
     if old.descriptors is not None and (new.descriptors is None or new.dim != old.dim):
         raise InvalidValueError(f"new_tasks must have {old.dim} descriptors, as the tasks of the result, not {new.dim}")

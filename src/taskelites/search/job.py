@@ -1,4 +1,4 @@
-"""What a search was asked for, checked before any work is done."""
+"""`Job`: a checked request for a search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ MOST_EVALUATIONS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Target:
-    """When a search may stop early.
+    """A fitness at which a search stops early.
 
     Args:
-        fitness: a number, or one a task.
-        share: of the solved tasks that must have it.
+        fitness: one number for all tasks, or one per task.
+        share: the share of the solved tasks that must reach it.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -54,13 +54,13 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Initial:
-    """Solutions that the user knew before: `solutions` `(m, dim)`, and `niches` `(m,)` or None for random ones."""
+    """The user's initial solutions `(m, dim)`, and their `niches` `(m,)`; None for random tasks."""
 
     solutions: np.ndarray
     niches: np.ndarray | None
 
     def candidates(self, key: Array, problem: Problem) -> Candidates:
-        """As candidates, on the tasks that were named or on random ones."""
+        """Return the candidates to evaluate first."""
         tasks = problem.finite_tasks("initial=")
         niches = self.niches
         if niches is None:
@@ -74,7 +74,7 @@ class Initial:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What `solve` was asked for, checked."""
+    """The arguments of `solve`, checked."""
 
     problem: Problem
     fitness: Callable[..., Any]
@@ -95,7 +95,7 @@ class Job:
 
     @property
     def initial_rows(self) -> int:
-        """How many evaluations the user's own solutions take."""
+        """The number of initial solutions."""
         return 0 if self.initial is None else len(self.initial.solutions)
 
 
@@ -116,9 +116,9 @@ def make_job(
     target: Any = None,
     evaluation_options: EvaluationOptions | None = None,
 ) -> Job:
-    """Check the arguments of `solve`: a domain, or a fitness with its tasks and bounds."""
+    """Check the arguments of `solve`; `fitness` is a function, or a domain with its own tasks and bounds."""
     if initial is not None and warm_start is not None:
-        raise InvalidValueError("initial and warm_start both say what is evaluated first; give one of them")
+        raise InvalidValueError("initial and warm_start both give the first solutions; leave one of them out")
     evaluation_options = evaluation_options or EvaluationOptions()
     if isinstance(fitness, str):
         hint = f"did you mean te.domain({fitness!r})?"
@@ -132,7 +132,7 @@ def make_job(
         extra = [name for name, value in given.items() if value is not None]
         if extra:
             raise InvalidValueError(
-                f"a domain brings its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
+                f"a domain has its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
             )
         fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
         dim, behaviour = getattr(domain, "dim", None), getattr(domain, "behaviour", None)
@@ -144,7 +144,7 @@ def make_job(
         options = dict(getattr(domain, "options", {}))
     elif tasks is None or bounds is None:
         missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
-        raise InvalidTypeError(f"{missing} must be given with a fitness function (only a domain brings its own)")
+        raise InvalidTypeError(f"{missing} must be given with a fitness function (only a domain has its own)")
     call = "each" if call is None else call
     check_fitness(fitness, call)
     ahead = as_ahead(ahead, evaluation_options.mode)
@@ -153,9 +153,7 @@ def make_job(
     problem = Problem(tasks, bounds, dim, behaviour)
     settings = as_algorithm(algorithm)
     if call == "jax" and isinstance(problem.tasks, Tasks) and problem.tasks.descriptors is None:
-        raise InvalidValueError(
-            "call='jax' needs tasks with descriptors, which is what the fitness receives; these have none"
-        )
+        raise InvalidValueError("call='jax' gives descriptors to the fitness, so te.Tasks needs descriptors=...")
     aim = target if target is None or isinstance(target, Target) else Target(target)
     if warm_start is not None:
         initial = warm_initial(warm_start, problem)
@@ -180,40 +178,40 @@ def make_job(
 
 
 def check_compiled(evaluation_options: EvaluationOptions, ahead: int = 1) -> None:
-    """A JAX fitness runs inside of one compiled program, where nothing of this has a meaning."""
+    """Refuse options that a JAX fitness can't have, since it runs inside one compiled program."""
     usual = EvaluationOptions()
     if evaluation_options.samples > 1:
         raise InvalidValueError(
-            f"samples={evaluation_options.samples} is for Python functions with noise; a JAX function gives the same "
-            "number for the same arguments. Average over keys inside of the function, or let it draw its own noise "
+            f"samples={evaluation_options.samples} is for Python functions with noise; a JAX function returns the same "
+            "number for the same arguments. Average over keys inside the function, or draw the noise in a function "
             "with call='batch'"
         )
-    # Workers come last, since a timeout brings one along.
+    # Workers come last, since a timeout sets them.
     names = ("timeout", "executor", "setup", "retries", "on_error", "mode", "workers")
     unusual = [name for name in names if getattr(evaluation_options, name) != getattr(usual, name)]
     unusual += ["ahead"] * (ahead > 1)
     if unusual:
         raise InvalidValueError(
-            f"{unusual[0]} is for Python functions; with call='jax' the whole run is one compiled program, which "
-            "uses all cores (or the accelerator) by itself"
+            f"{unusual[0]} is for Python functions; leave it out. With call='jax' the whole run is one compiled "
+            "program, which uses all cores or the accelerator by itself"
         )
 
 
 def as_initial(initial: Any, problem: Problem) -> Initial:
-    """Return the solutions to evaluate first, from what a user gives for them."""
+    """Check `initial=`: solutions, or a pair of solutions and the numbers of their tasks."""
     if isinstance(problem.tasks, Box):
-        raise InvalidValueError("initial needs a list of tasks to be evaluated on, but tasks is a te.Box")
-    # Two rows of numbers in a tuple are solutions; anything else in a pair is solutions and the numbers of tasks.
+        raise InvalidValueError("initial needs a list of tasks, but tasks is a te.Box; leave initial out")
+    # A tuple of two rows of numbers is two solutions; any other pair is solutions and task numbers.
     pair = isinstance(initial, tuple) and len(initial) == 2 and not np.isscalar(initial[0]) and _depth(initial[0]) == 2
     values, numbers = initial if pair else (initial, None)
     solutions = finite_array("initial", values, shape=f"(m, {problem.dim})", ndim=2)
     if solutions.shape[1] != problem.dim or len(solutions) == 0:
         raise InvalidValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
     inside = np.clip(solutions, problem.lower, problem.upper)
-    # What 32 bits make of a number at the bounds is not outside of them.
+    # A number at the bounds, rounded to 32 bits, counts as inside.
     outside = np.flatnonzero((np.abs(solutions - inside) > 1e-6 * (problem.upper - problem.lower)).any(axis=1))
     if len(outside):
-        raise InvalidValueError(f"initial must lie within bounds, but initial[{outside[0]}] does not")
+        raise InvalidValueError(f"initial must be within bounds, but initial[{outside[0]}] is not; clip or drop it")
     solutions = inside
     if numbers is None:
         return Initial(solutions=solutions, niches=None)
@@ -221,38 +219,38 @@ def as_initial(initial: Any, problem: Problem) -> Initial:
     tasks = problem.finite_tasks("initial=")
     if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
         raise InvalidValueError(
-            f"initial must name one task number for each of its {len(solutions)} solutions, not {numbers!r}"
+            f"initial must have one task number for each of its {len(solutions)} solutions, not {numbers!r}"
         )
     if niches.min() < 0 or niches.max() >= len(tasks):
         raise InvalidValueError(
-            f"initial must name tasks from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}"
+            f"initial must have task numbers from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}"
         )
     return Initial(solutions=solutions, niches=niches)
 
 
 def _depth(values: Any) -> int:
-    """How many dimensions something has, as far as its first entries tell."""
+    """Return the number of dimensions of nested sequences, judged by their first entries."""
     return 0 if np.isscalar(values) or len(values) == 0 else 1 + _depth(values[0])
 
 
 def as_ahead(ahead: Any, mode: str = "sync") -> int:
-    """A number of batches to ask from one state, or an error."""
+    """Check `ahead=`, the number of batches to ask from one state."""
     number = whole_number("ahead", ahead, least=1, most=2**16)
     if number > 1 and mode == "async":
         raise InvalidValueError(
-            f"ahead={number} asks for whole batches, and mode='async' asks for candidates whenever a worker is free; "
+            f"ahead={number} asks for whole batches, but mode='async' asks for candidates whenever a worker is free; "
             "leave one of them out"
         )
     return number
 
 
 def as_seed(seed: Any) -> int:
-    """A seed that JAX takes, or an error."""
+    """Check `seed=`."""
     return whole_number("seed", seed, least=0, most=2**32 - 1)
 
 
 def task_warnings(problem: Problem, settings: Any) -> list[str]:
-    """Return one sentence for each thing about the tasks that makes the search worse than it could be."""
+    """Return warnings about tasks that make the search worse than necessary, one sentence each."""
     if isinstance(problem.tasks, Box):
         return []
     tasks: Tasks = problem.tasks
@@ -260,7 +258,7 @@ def task_warnings(problem: Problem, settings: Any) -> list[str]:
     sentences = list(tasks.warnings(uses_distance=uses_distance))
     if uses_distance and not tasks.has_distance:
         sentences.append(
-            f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; "
-            "te.Tasks(objects, descriptors=...) or distance=... gives it one"
+            f"{settings.name} has no distance between tasks, so it chooses tasks uniformly at random; give one with "
+            "te.Tasks(objects, descriptors=...) or distance=..."
         )
     return sentences

@@ -1,4 +1,4 @@
-"""What the loops have in common: their interface, and what they report to."""
+"""The interface of the loops: what they offer, and the interruption, checkpoints and progress that they use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,39 +10,39 @@ from taskelites.runs import Checkpoint, Checkpointer, Progress, Snapshot
 
 
 class Loop(Protocol):
-    """Runs that go together, from their beginning or a checkpoint to their end."""
+    """Runs that advance together, from their beginning or a checkpoint to their end."""
 
     @property
     def position(self) -> int:
-        """The number of evaluations of each run, on average."""
+        """The mean number of evaluations per run."""
 
     def restore(self, checkpoints: list[Checkpoint | None]) -> None:
-        """Go on from checkpoints, one per run; None for a run that begins."""
+        """Continue from checkpoints, one per run; None for a run that begins anew."""
 
     def run(self) -> None:
         """Run until the budget is spent, the target is reached, or the user interrupts.
 
         Raises:
-            FitnessError: if an evaluation ends a run, or all evaluations of one fail.
+            FitnessError: if one evaluation ends a run (`on_error="raise"`), or every evaluation of a run fails.
         """
 
     def snapshots(self) -> list[Snapshot]:
-        """Return what a checkpoint keeps, one per run."""
+        """Return the snapshot of each run, for a checkpoint."""
 
     def results(self) -> list[Result]:
-        """Return what was found, one per run."""
+        """Return the result of each run."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """What a loop asks and reports to while it runs.
+    """How a loop is stopped, saved and watched while it runs.
 
     Attributes:
-        interruption: whether the user wants it to stop.
-        checkpointer: saves checkpoints when they are due; None if the run is not kept.
-        bar: shows the progress; None if nobody looks.
+        interruption: whether the user has asked to stop.
+        checkpointer: saves checkpoints when they are due; None without a run folder.
+        bar: shows the progress; None if it is not shown.
         shown_before: evaluations that earlier runs have added to the bar.
-        note: takes a sentence on what happens.
+        note: called with one sentence per event, for the log and the terminal.
     """
 
     interruption: Interruption = field(default_factory=Interruption)

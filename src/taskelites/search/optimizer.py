@@ -1,4 +1,4 @@
-"""The search as an object with `ask` and `tell`."""
+"""`Optimizer`: the search as an object with `ask` and `tell`."""
 
 import warnings
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.algorithms import Candidates, as_algorithm
-from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueError, TaskWarning
+from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueError, TaskWarning, whole_number
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.problem.problem import Problem
 from taskelites.results.result import Result
@@ -16,11 +16,11 @@ from taskelites.search.stepper import Stepper
 
 
 class Optimizer:
-    """The search as an object with `ask` and `tell`, for people with a loop of their own.
+    """The search as an object with `ask` and `tell`, for a loop of your own.
 
     Args:
-        tasks, bounds, dim, behaviour, algorithm, batch_size, ahead, seed, initial: as for `solve`. With `ahead=4`, four
-            calls of `ask` may be open at a time; `tell` takes them in the order of the calls.
+        tasks, bounds, dim, behaviour, algorithm, batch_size, ahead, seed, initial: as for `solve`. With `ahead=4`, up
+            to four calls of `ask` may be open; `tell` takes their results in the order of the calls.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -58,7 +58,7 @@ class Optimizer:
             seed=seed,
             initial=None if initial is None else as_initial(initial, problem),
         )
-        self._asked: list[Candidates] = []  # and not told yet
+        self._asked: list[Candidates] = []  # not told yet
 
     def __repr__(self) -> str:
         name, tasks = self._stepper.settings.name, self._stepper.problem.tasks
@@ -66,51 +66,52 @@ class Optimizer:
 
     @property
     def evaluations(self) -> int:
-        """How many results were told."""
+        """The number of results told."""
         return self._stepper.evaluations
 
     def ask(self, at_most: int | None = None) -> Candidates:
-        """The next candidates: `solutions` `(rows, dim)`, `niches` `(rows,)`, and `tasks`, what the fitness receives.
+        """Return the next candidates: `solutions` `(rows, dim)`, `niches` `(rows,)` and `tasks`, for the fitness.
 
         Args:
-            at_most: how many; the rest of the batch comes with the next calls.
+            at_most: the largest number of candidates to return; the next calls return the rest of the batch.
 
         Raises:
-            RuntimeError: if all candidates that may be asked for by now (`ahead` batches) are, and were not told yet.
+            RuntimeError: if `ahead` batches were asked for and not told yet.
         """
         stepper = self._stepper
-        start = stepper.row + sum(map(len, self._asked))
-        rows = len(stepper.candidates)
+        start = stepper.round.row + sum(map(len, self._asked))
+        rows = len(stepper.round.candidates)
         if start == rows:
             raise InvalidCallError(self._full())
-        batch = rows if stepper.adopting else rows // stepper.ahead
-        asked = stepper.part(start, batch - start % batch, at_most)
+        batch = rows if stepper.round.opening else rows // stepper.ahead
+        left = batch - start % batch
+        asked = stepper.part(start, left if at_most is None else min(left, whole_number("at_most", at_most, least=1)))
         self._asked.append(asked)
         return asked
 
     def _full(self) -> str:
-        """Say why there is nothing to ask for."""
+        """Return the message for an `ask` that must wait for a `tell`."""
         rows, ahead = sum(map(len, self._asked)), self._stepper.ahead
         if ahead == 1:
-            return f"tell() the {rows} candidates of the last ask() before you ask() for more"
+            return f"tell() the fitness of the {rows} candidates of the last ask() before you ask() for more"
         return (
-            f"all {ahead} batches of ahead={ahead} were asked for: tell() the {rows} candidates that are open before "
-            "you ask() for more"
+            f"all {ahead} batches of ahead={ahead} are open: tell() the fitness of their {rows} candidates before you "
+            "ask() for more"
         )
 
     def tell(self, candidates: Candidates, fitness: Any, behaviour: Any = None) -> None:
-        """Learn the fitness of the candidates of an `ask`: the first one that was not told yet.
+        """Tell the fitness of the candidates of the first `ask` that was not told yet.
 
         Args:
-            candidates: what `ask` gave.
+            candidates: the return value of that `ask`.
             fitness: `(rows,)`, higher is better; NaN or +inf = failed, -inf = infeasible: counted, never stored.
-            behaviour: `(rows, b)`, for algorithms that use it; others do not look at it. NaN = failed.
+            behaviour: `(rows, b)`, ignored by algorithms that use none. NaN = failed.
         """
         if not self._asked or candidates is not self._asked[0]:
             one = self._stepper.ahead == 1 and len(self._asked) < 2
             raise InvalidValueError(
-                f"candidates must be those of the {'last ask()' if one else 'first ask() that was not told yet'}, "
-                "each told once"
+                f"candidates must be the return value of the {'last ask()' if one else 'first ask() not told yet'}, "
+                "and each is told once"
             )
         rows = len(candidates)
         values = _told_numbers("fitness", fitness, (rows,))
@@ -122,7 +123,7 @@ class Optimizer:
         self._stepper.accept(values, described)
 
     def result(self) -> Result:
-        """What was found so far."""
+        """Return the elites found so far."""
         stepper = self._stepper
         return make_result(stepper.look(findings), stepper.problem, stepper.about("ask/tell"))
 
@@ -133,7 +134,7 @@ def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         if array.dtype.kind not in "fiub":
             raise TypeError
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"{name} must be numbers of shape {shape}, not {values!r}") from None
+        raise InvalidTypeError(f"{name} must be an array of numbers of shape {shape}, not {values!r}") from None
     if array.shape != shape:
-        raise InvalidValueError(f"{name} must have shape {shape}, one for each candidate, not {array.shape}")
+        raise InvalidValueError(f"{name} must have shape {shape}, one row per candidate, not {array.shape}")
     return array.astype(np.float64)

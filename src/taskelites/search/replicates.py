@@ -1,4 +1,4 @@
-"""Several runs of one search, side by side or in step where that is faster, else one after another; kept, resumed."""
+"""The runs of one search: replicates run in groups, saved in the run folder, and resumed from it."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -10,9 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from taskelites.algorithms import Core
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
-from taskelites.evaluation import JaxFitness
 from taskelites.problem.tasks import Tasks
 from taskelites.process import Interruption
 from taskelites.results.result import Result, load
@@ -40,12 +38,12 @@ Callback = Callable[[Mapping[str, Any]], None]
 
 @dataclass
 class ReplicateStore:
-    """Results as they come, each saved at once.
+    """The results of finished runs, each saved at once.
 
     Args:
-        several: whether replicates were asked for, so that each gets a folder of its own.
-        folder: where to keep them, or None.
-        every: how often a checkpoint is saved.
+        several: whether `replicates` was given; each run then has its own folder.
+        folder: the run folder, or None.
+        every: how often to save a checkpoint.
     """
 
     several: bool
@@ -54,7 +52,7 @@ class ReplicateStore:
     results: list[Result] = field(default_factory=list)
 
     def folder_of(self, number: int) -> RunFolder | None:
-        """Return where a replicate is kept."""
+        """Return the folder of a replicate."""
         if self.folder is None or not self.several:
             return self.folder
         return RunFolder.part(self.folder.path / f"replicate-{number}")
@@ -67,15 +65,15 @@ class ReplicateStore:
                 recorder.folder.write(result)
 
     def attach(self, problem: BaseException) -> None:
-        """Give what there is to the exception, as its `result`: a list, if replicates were asked for."""
+        """Set `problem.result` to the results so far: a list, if `replicates` was given."""
         alone = self.results[0] if self.results else None
         with suppress(AttributeError):  # some exceptions take no attributes
             problem.result = self.results if self.several else alone  # type: ignore[attr-defined]
 
     def where(self) -> str:
-        """Return half a sentence on where to find what there is."""
+        """Return the end of a message: where the results so far are saved."""
         found = self.folder is not None and any(result.evaluations for result in self.results)
-        return f"; what was found is in {self.folder.named!r}" if found and self.folder is not None else ""
+        return f"; the results so far are in {self.folder.named!r}" if found and self.folder is not None else ""
 
     def note(self, text: str) -> None:
         """Add a line to the log of the run."""
@@ -90,13 +88,13 @@ def open_run(
     """Make or open the run folder, and lock it.
 
     Raises:
-        FileExistsError, ValueError: if there is something else in it, or a run of something else.
+        FileExistsError, ValueError: if the folder is not empty, or holds a run of other settings.
         RunInUseError: if another process uses it.
     """
     interval = DEFAULT if every is None else CheckpointInterval.parse(every)
     if out is None:
         if resume:
-            raise InvalidValueError("resume=True goes on with the run in out=, which is missing")
+            raise InvalidValueError("resume=True continues the run in a folder: give out= as well")
         yield ReplicateStore(several=several, every=interval)
         return
     folder = RunFolder(out, resume=resume)
@@ -121,7 +119,7 @@ def open_run(
 def run_all(
     job: Job, seeds: list[int], store: ReplicateStore, bar: Progress | None, callback: Callback | None = None
 ) -> None:
-    """Run all replicates; what they find is in the store, whatever happens."""
+    """Run all replicates. The store has their results, also if this raises."""
     note = partial(_note, store, bar)
     prepared = JaxLoop.prepare(job) if job.call == "jax" else None
     recorders = [
@@ -132,13 +130,18 @@ def run_all(
         with Interruption() as interruption:
             for group, done in _groups(job, recorders):
                 if done:
-                    note("is complete already; only a higher budget goes on")
+                    note("is complete already; raise evaluations to continue it")
                     store.results += done
                     continue
                 folders = [recorder.folder for recorder in group if recorder.folder is not None]
                 checkpointer = Checkpointer(folders, store.every) if folders else None
                 before = job.evaluations * group[0].replicate
-                loop = _loop(job, group, Control(interruption, checkpointer, bar, before, note), prepared)
+                control = Control(interruption, checkpointer, bar, before, note)
+                loop: Loop
+                if prepared is not None:
+                    loop = JaxLoop(job, group, control, prepared)
+                else:
+                    loop = (AsyncLoop if job.evaluation_options.mode == "async" else SyncLoop)(job, group, control)
                 if checkpointer is not None:
                     _restore(loop, folders, checkpointer, note, alike=prepared is not None)
                 _run(loop, group, store, checkpointer)
@@ -150,7 +153,7 @@ def run_all(
 
 
 def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder], list[Result]]]:
-    """Yield runs that go together, in order; runs that are at their end already stand alone, with their results."""
+    """Yield groups of runs that run together, in order; a complete run is a group of its own, with its result."""
     if job.call == "jax" and jax.default_backend() != "cpu":
         yield recorders, _finished(job, recorders)
         return
@@ -168,7 +171,7 @@ def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder
 
 
 def _runs_in_step(job: Job) -> int:
-    """Return the number of runs that together ask for at most `rows_per_call` rows: 1 without it, or with workers."""
+    """Return the number of runs whose rows fit into `rows_per_call`; 1 without it, or with workers."""
     if job.rows_per_call is None or job.evaluation_options.parallel:
         return 1
     with host_precision():
@@ -178,7 +181,7 @@ def _runs_in_step(job: Job) -> int:
 
 
 def _finished(job: Job, group: list[Recorder]) -> list[Result]:
-    """Return the results of runs that are all at their end already; none if one is not."""
+    """Return the saved results of a group if all of its runs are complete, else an empty list."""
     results = []
     for folder in (recorder.folder for recorder in group):
         if folder is None or not (folder.path / "result.npz").is_file():
@@ -186,29 +189,20 @@ def _finished(job: Job, group: list[Recorder]) -> list[Result]:
         try:
             result = load(folder.path / "result.npz")
         except ValueError as error:
-            folder.log(f"{error}; it is made again from the checkpoint")
+            folder.log(f"{error}; the run continues from its checkpoint instead")
             return []
         if result.evaluations != job.evaluations:
             return []
-        # With tasks as they are: a file keeps objects as their text.
+        # A file keeps task objects as text, and the caller has the objects.
         tasks = job.problem.tasks
         results.append(replace(result, tasks=tasks) if isinstance(tasks, Tasks) else result)
     return results
 
 
-def _loop(job: Job, group: list[Recorder], control: Control, prepared: tuple[Core, JaxFitness] | None) -> Loop:
-    """Return the loop that runs a group, at its beginning."""
-    if prepared is not None:
-        return JaxLoop(job, group, control, prepared)
-    if job.evaluation_options.mode == "async":
-        return AsyncLoop(job, group, control)
-    return SyncLoop(job, group, control)
-
-
 def _restore(
     loop: Loop, folders: list[RunFolder], checkpointer: Checkpointer, note: Callable[[str], None], *, alike: bool
 ) -> None:
-    """Go on where the newest usable checkpoints are; `alike` runs are all at the same step."""
+    """Continue from the newest usable checkpoints; `alike` runs need checkpoints of one position."""
     parts = [folders] if alike else [[folder] for folder in folders]
     kept = [checkpoint for part in parts for checkpoint in _common_checkpoints(part)]
     for folder, checkpoint in zip(folders, kept, strict=True):
@@ -217,11 +211,11 @@ def _restore(
     if any(checkpoint is not None for checkpoint in kept):
         loop.restore(kept)
         checkpointer.begin(loop.position)
-        note(f"goes on after {loop.position:,} evaluations")
+        note(f"continues after {loop.position:,} evaluations")
 
 
 def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
-    """Return the newest checkpoints, one per folder, all of one position; None for each if there are none."""
+    """Return the newest checkpoints at one position, one per folder; a list of None if there are none."""
     for position in folders[0].checkpoints.positions():
         kept = [folder.checkpoints.load(position) for folder in folders]
         if all(checkpoint is not None for checkpoint in kept):
@@ -230,15 +224,15 @@ def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
 
 
 def _run(loop: Loop, group: list[Recorder], store: ReplicateStore, checkpointer: Checkpointer | None) -> None:
-    """Run one group to its end, and keep what it finds."""
+    """Run one group to its end, and store its results, also if it fails."""
     try:
         loop.run()
     except FitnessError as error:
         store.take(group, loop.results())
         error.args = (f"{error}{store.where()}",)
         raise
-    except BaseException as problem:  # a callback that raises, sys.exit, a full disk, a second Ctrl-C
-        with suppress(RuntimeError, OSError):  # the second Ctrl-C may have come in the middle of a step
+    except BaseException as problem:  # an error in a callback, sys.exit, a full disk, a second Ctrl-C
+        with suppress(RuntimeError, OSError):  # a second Ctrl-C can interrupt a step, whose state is then lost
             store.take(group, loop.results())
         if isinstance(problem, StorageError) and checkpointer is not None:
             raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
@@ -260,7 +254,7 @@ def _note(store: ReplicateStore, bar: Progress | None, text: str) -> None:
 
 
 def warn_of_failures(results: list[Result]) -> None:
-    """Warn once of evaluations that gave no usable number."""
+    """Warn once about failed evaluations, and about runs that solved no task."""
     told = sum(result.evaluations for result in results)
     failed = sum(result.failed for result in results)
     if failed:
@@ -271,4 +265,4 @@ def warn_of_failures(results: list[Result]) -> None:
             f"{failed:,} of {told:,} evaluations failed ({words}) and were not stored", FitnessWarning, stacklevel=3
         )
     if not any(np.isfinite(result.fitness).any() for result in results):
-        warnings.warn("no task was solved: no evaluation gave a finite fitness", FitnessWarning, stacklevel=3)
+        warnings.warn("no task was solved: no evaluation returned a finite fitness", FitnessWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a run is of, written down at its start, so that it goes on only as what it was."""
+"""The plan of a run: its arguments as plain values, saved at its start and compared when it resumes."""
 
 import hashlib
 import json
@@ -14,14 +14,12 @@ from taskelites.runs.identity import code_of, same_code, text_of
 from taskelites.search.job import Job
 from taskelites.storage import plain, versions
 
-# What may differ: the budget may be raised, and what else may, is said.
+# A resumed run may differ in these: the budget can be raised, and the others cause a warning.
 _MAY_DIFFER = ("evaluations", "versions", "code", "objects")
-# What plans of before did not say, since there was no other way.
-_UNSAID: dict[str, Any] = {"samples": 1, "behaviour": None, "ahead": 1}
 
 
 def problem_of(job: Job) -> dict[str, Any]:
-    """What is solved and how it is called, as plain values: what must not change while runs of it are added to."""
+    """Return the problem and how it is evaluated, as plain values that must agree when runs are added or resumed."""
     tasks = job.problem.tasks
     return {
         "problem": job.label,
@@ -42,7 +40,7 @@ def problem_of(job: Job) -> dict[str, Any]:
 
 
 def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
-    """A job as plain values."""
+    """Return a job and its seeds as plain values."""
     return {
         **problem_of(job),
         "algorithm": about_algorithm(job.settings),
@@ -55,19 +53,19 @@ def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
 
 
 def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list[str]:
-    """Raise if a run would go on as something else; returns what should be said.
+    """Compare the plan of a run with the one it resumes with; return warnings, one sentence each.
 
     Raises:
-        ValueError: that says what differs.
+        ValueError: if they differ in what must agree.
     """
     budget = before.get("evaluations", 0)
     if now["evaluations"] < budget:
         raise InvalidValueError(
-            f"evaluations is {now['evaluations']:,}, but the run in {folder!r} has a budget of {budget:,}, which can "
-            "be raised, not lowered"
+            f"evaluations must be at least {budget:,}, the budget of the run in {folder!r}, not "
+            f"{now['evaluations']:,}; a budget can only be raised"
         )
     for name, value in now.items():
-        kept = said_of(before, name)
+        kept = before.get(name)
         if name not in _MAY_DIFFER and not equal(kept, value):
             hint = ""
             if name == "bits":
@@ -79,29 +77,19 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
     said = []
     if not same_code(before.get("code"), now["code"]):
         said.append(
-            f"the code of the fitness is not what it was when the run in {folder!r} began: what it finds from now "
-            "on is another function's"
+            f"the code of the fitness has changed since the run in {folder!r} began: new results come from the new "
+            "code, earlier ones from the old"
         )
     if before.get("objects") != now["objects"]:
-        said.append(f"the tasks' text is not what it was when the run in {folder!r} began: are they the same tasks?")
+        said.append(f"the text of the tasks has changed since the run in {folder!r} began: are they the same tasks?")
     changed = [
         f"{name} {old} then, {now['versions'].get(name)} now"
         for name, old in before.get("versions", {}).items()
         if now["versions"].get(name) != old
     ]
     if changed:
-        said.append(f"the run goes on with other versions ({'; '.join(changed)}), which may round differently")
+        said.append(f"the run continues with other versions ({'; '.join(changed)}), which may round differently")
     return said
-
-
-def said_of(plan: dict[str, Any], name: str) -> Any:
-    """What a plan, perhaps an older one, says of something.
-
-    Example:
-        >>> said_of({}, "samples"), said_of({"samples": 3}, "samples")
-        (1, 3)
-    """
-    return plan.get(name, _UNSAID.get(name))
 
 
 def _digest(*arrays: np.ndarray | None) -> str:
@@ -110,7 +98,7 @@ def _digest(*arrays: np.ndarray | None) -> str:
 
 
 def equal(before: Any, now: Any) -> bool:
-    """Whether two values are the same once they are written down."""
+    """Return whether two values are equal as JSON."""
     return json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True)
 
 

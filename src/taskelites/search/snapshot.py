@@ -1,4 +1,4 @@
-"""States as named arrays, and back: what a checkpoint keeps of what JAX works on."""
+"""Convert the states of algorithms to named arrays, for checkpoints, and back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from taskelites.errors import InvalidValueError
 
 
 def to_arrays(prefix: str, tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a state, by the path to each.
+    """Return the arrays of a state, named by prefix and path.
 
     Example:
         >>> to_arrays("state", {"step": np.int32(3)})
@@ -23,17 +23,18 @@ def to_arrays(prefix: str, tree: Any) -> dict[str, np.ndarray]:
 
 
 def from_arrays(prefix: str, like: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """A state like another one, of the arrays that `to_arrays` gave.
+    """Return a state with the structure of `like`, from the arrays that `to_arrays` returned.
 
     Raises:
-        ValueError: if they are not the arrays of such a state.
+        ValueError: if names, shapes or dtypes differ from those of `like`.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     names = [prefix + jax.tree_util.keystr(path) for path, _ in leaves]
     kept = {name for name in arrays if name.startswith(prefix)}
     if set(names) != kept:
         odd = sorted(set(names) ^ kept)
-        raise InvalidValueError(f"the checkpoint does not fit this algorithm: {odd[0]!r} is only on one side")
+        where = "only in the checkpoint" if odd[0] in kept else "missing in the checkpoint"
+        raise InvalidValueError(f"the checkpoint does not fit this algorithm: {odd[0]!r} is {where}")
     found = []
     for name, (_, leaf) in zip(names, leaves, strict=True):
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -41,8 +42,8 @@ def from_arrays(prefix: str, like: Any, arrays: Mapping[str, np.ndarray]) -> Any
         array = arrays[name]
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise InvalidValueError(
-                f"the checkpoint does not fit this problem: {name!r} is {array.dtype}{list(array.shape)}, and should "
-                f"be {wanted.dtype}{list(wanted.shape)}"
+                f"the checkpoint does not fit this problem: {name!r} must be {wanted.dtype}{list(wanted.shape)}, not "
+                f"{array.dtype}{list(array.shape)}"
             )
         fresh = jnp.asarray(array)
         found.append(jax.random.wrap_key_data(fresh, impl=jax.random.key_impl(leaf)) if is_key else fresh)

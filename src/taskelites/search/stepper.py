@@ -1,10 +1,10 @@
 """The state of one run, and its steps from the host: ask, tell, look, save, restore.
 
 Candidates are asked in rounds: `ahead` batches from one state, told in the order in which they were asked. A round that
-the budget cuts is asked whole; its first rows are told and the others stay pending. What is reported then is a preview,
-told to a copy of the state, so that going on later gives what a longer run would have given.
+exceeds the budget is asked whole; its first rows are told and the others stay pending. The result is then a preview,
+told to a copy of the state, so that a run whose budget is raised later gives what the longer run would have given.
 
-Everything runs in 64 bits on the CPU, whatever the user's JAX has.
+Everything runs in 64 bits on the CPU, whatever the user's JAX uses.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,13 +31,13 @@ from taskelites.search.snapshot import from_arrays, to_arrays
 
 @contextmanager
 def host_precision() -> Iterator[None]:
-    """64 bits on the CPU: Python functions return 64-bit numbers, and a step is too small to be worth a transfer."""
+    """Use 64 bits, since Python functions return them, and the CPU, since a step is too small to pay for a transfer."""
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 
 def _ask_round(core: Core, state: Any, ahead: int) -> tuple[Any, Candidates]:
-    """Ask `ahead` batches from one state; their rows stand one batch after another."""
+    """Ask `ahead` batches from one state; concatenate their rows."""
     if ahead == 1:
         candidates, state = core.ask(state)
         return state, candidates
@@ -46,12 +46,12 @@ def _ask_round(core: Core, state: Any, ahead: int) -> tuple[Any, Candidates]:
 
 
 def _tell_round(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation, ahead: int) -> Any:
-    """Tell the batches of a round in order; those without a told row leave the state as it is."""
+    """Tell the batches of a round in order; a batch without results does not change the state."""
     if ahead == 1:
         return core.tell(state, candidates, evaluation)[0]
 
     def tell(state: Any, batch: tuple[Candidates, Evaluation]) -> tuple[Any, None]:
-        # A batch without results may still count as tried, depending on the algorithm.
+        # Some algorithms count a batch without results as an attempt.
         some = batch[1].told.any()  # type: ignore[union-attr]  # an Optimizer always says which rows are told
         return jax.lax.cond(some, lambda: core.tell(state, *batch)[0], lambda: state), None
 
@@ -65,7 +65,7 @@ def _tell_round(core: Core, state: Any, candidates: Candidates, evaluation: Eval
 def _tell_ask(
     core: Core, state: Any, candidates: Candidates, evaluation: Evaluation, ahead: int
 ) -> tuple[Any, Candidates]:
-    """Tell, and ask the next round: one dispatch, since each costs more than the work in it."""
+    """Tell, and ask the next round in the same dispatch, which costs more than the work in it."""
     return _ask_round(core, _tell_round(core, state, candidates, evaluation, ahead), ahead)
 
 
@@ -99,26 +99,47 @@ def _init(core: Core, key: Array) -> tuple[Any, Candidates | None]:
     return state, core.opening(state)
 
 
-class Stepper:
-    """One run: the algorithm's state, and the round that is being evaluated.
+class Round:
+    """Candidates that are evaluated together, and their results so far.
 
-    Nothing else changes that state: `Optimizer` and the loops go through this object.
+    Attributes:
+        candidates: as the algorithm asked them.
+        opening: whether they come before the first step: the user's initial solutions or the algorithm's own.
+        row: the number of rows told.
+        fitness: `(rows,)`, NaN where nothing was told.
+        behaviour: `(rows, behaviour_dim)`, or None if the algorithm uses none.
+        on_host: the candidates as the fitness receives them; None until they are first asked for.
+    """
+
+    def __init__(self, candidates: Candidates, behaviour_dim: int, *, opening: bool) -> None:
+        rows = len(candidates)
+        self.candidates = candidates
+        self.opening = opening
+        self.row = 0
+        self.fitness = np.full(rows, np.nan)
+        self.behaviour = np.full((rows, behaviour_dim), np.nan) if behaviour_dim else None
+        self.on_host: Candidates | None = None
+
+
+class Stepper:
+    """One run: the algorithm's state and the current round.
+
+    Only this object changes that state. `Optimizer` and the loops go through it.
 
     Args:
-        problem: what is solved.
-        settings: of the algorithm.
+        problem: the problem to solve.
+        settings: settings of the algorithm.
         batch_size: as for `solve`.
-        ahead: as for `solve`; an algorithm that can't ask ahead gets 1.
+        ahead: as for `solve`; 1 for an algorithm that can't ask ahead.
         seed: as for `solve`.
-        initial: solutions that are evaluated before the first round.
+        initial: solutions to evaluate before the first step.
 
     Attributes:
         core: the algorithm, bound to the problem.
-        candidates: of the round; before the first round, of what is evaluated first.
-        row: the number of rows of the round that were told.
-        evaluations: the number of results that were told in all.
-        adopting: whether `candidates` come before the first round.
-        opening_rows: the number of candidates with which the algorithm itself begins.
+        behaviour_dim: the length of the behaviours that the algorithm uses; 0 for none.
+        opening_rows: the number of candidates that the algorithm asks for before its first step.
+        evaluations: the number of results told in all rounds.
+        round: the current round.
     """
 
     def __init__(
@@ -128,67 +149,39 @@ class Stepper:
         self.settings = settings
         self.seed = as_seed(seed)
         self.evaluations = 0
-        self.row = 0
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         clear_full_compile_cache()
         with host_precision():
             self.core = settings.bind(problem, batch_size)
+            self.behaviour_dim = int(self.core.behaviour_dim)
             self.ahead = batches_ahead(self.core, batch_size, ahead)
-            problem.returned_behaviour(self.core.behaviour_dim)  # which must fit
+            problem.returned_behaviour(self.behaviour_dim)  # raises if it does not fit
             key = jax.random.key(self.seed, impl=random.IMPLEMENTATION)
             self._state, opening = _init(self.core, key)
             known = None if initial is None else initial.candidates(key, problem)
-            self._before = [candidates for candidates in (known, opening) if candidates is not None]
+            self._openings = [candidates for candidates in (known, opening) if candidates is not None]
             self.opening_rows = 0 if opening is None else len(opening)
-            self.adopting = bool(self._before)
-            self.candidates = self._next()
-        self._on_host: Candidates | None = None  # until somebody asks for some of them
-        self._fitness, self._behaviour = self._nothing_told()
+            self.round = self._next_round()
 
-    @classmethod
-    def of_job(cls, job: Job, seed: int) -> "Stepper":
-        """Make the run of a job that was checked, and warned of, already."""
-        return cls(
-            job.problem, job.settings, batch_size=job.batch_size, ahead=job.ahead, seed=seed, initial=job.initial
-        )
-
-    @property
-    def behaviour_dim(self) -> int:
-        """How many numbers of the behaviour the algorithm uses; 0 for none."""
-        return int(self.core.behaviour_dim)
-
-    def _next(self) -> Candidates:
-        """Take what comes next: candidates before the first round, or a round."""
-        if self.adopting:
-            return self._before.pop(0)
+    def _next_round(self) -> Round:
+        """Return the next round of candidates from before the first step or, after those, ask one."""
+        if self._openings:
+            return Round(self._openings.pop(0), self.behaviour_dim, opening=True)
         self._state, candidates = _ask(self.core, self._state, self.ahead)
-        return candidates
+        return Round(candidates, self.behaviour_dim, opening=False)
 
-    def _nothing_told(self) -> tuple[np.ndarray, np.ndarray | None]:
-        rows, behaviour_dim = len(self.candidates), self.behaviour_dim
-        return np.full(rows, np.nan), np.full((rows, behaviour_dim), np.nan) if behaviour_dim else None
+    def part(self, start: int, at_most: int | None) -> Candidates:
+        """Return candidates of the round on the host, from row `start` and at most `at_most` of them.
 
-    def _begin(self, candidates: Candidates) -> None:
-        """Begin a round: these are to be evaluated."""
-        self.candidates = candidates
-        self._on_host = None
-        self.row = 0
-        self._fitness, self._behaviour = self._nothing_told()
-
-    def rest(self, at_most: int) -> Candidates:
-        """Return the rest of the round, or its first rows; their results are for `accept`, in any number of parts."""
-        return self.part(self.row, len(self.candidates) - self.row, at_most)
-
-    def part(self, start: int, rows: int, at_most: int | None) -> Candidates:
-        """Return some candidates of the round, on the host."""
-        if at_most is not None:
-            rows = min(rows, whole_number("at_most", at_most, least=1))
-        if self._on_host is None:
-            self._on_host = self.on_host(self.candidates)
-        part = slice(start, start + rows)
-        # By hand, since the tasks may be a list.
+        Their results go to `accept`, in the order of the rows and in any grouping.
+        """
+        stop = None if at_most is None else start + at_most
+        if self.round.on_host is None:
+            self.round.on_host = self.on_host(self.round.candidates)
+        part = slice(start, stop)
+        # Not jax.tree.map, since the tasks may be a list.
         fields = ("solutions", "niches", "tasks", "numbers")
-        return Candidates(**{name: getattr(self._on_host, name)[part] for name in fields})
+        return Candidates(**{name: getattr(self.round.on_host, name)[part] for name in fields})
 
     def on_host(self, whole: Candidates) -> Candidates:
         """Return candidates on the host, with the tasks as the fitness receives them."""
@@ -199,89 +192,84 @@ class Stepper:
 
     def accept(self, fitness: np.ndarray, behaviour: np.ndarray | None) -> None:
         """Take the results of the next rows of the round; after its last row, tell it and ask the next one."""
-        rows = len(fitness)
-        self._fitness[self.row : self.row + rows] = fitness
-        if self._behaviour is not None:
-            self._behaviour[self.row : self.row + rows] = behaviour
-        self.row += rows
+        now, rows = self.round, len(fitness)
+        now.fitness[now.row : now.row + rows] = fitness
+        if now.behaviour is not None:
+            now.behaviour[now.row : now.row + rows] = behaviour
+        now.row += rows
         self.evaluations += rows
-        if self.row < len(self.candidates):
+        if now.row < len(now.candidates):
             return
         with host_precision():
-            if self.adopting:
-                self._state = _adopt(self.core, self._state, self.candidates, self._evaluation())
-                self.adopting = bool(self._before)
-                self._begin(self._next())
-            else:
-                self._state, candidates = self._told_and_asked(self._state)
-                self._begin(candidates)
+            self._state, asked = self._told(self._state)
+            self.round = self._next_round() if asked is None else Round(asked, self.behaviour_dim, opening=False)
 
     def ask_batch(self) -> Candidates:
-        """Ask a further batch, which `tell_rows` takes in any order and grouping; the round is not touched."""
+        """Ask a batch beside the round. Its results go to `tell_rows`, in any order and grouping."""
         with host_precision():
             self._state, candidates = _ask(self.core, self._state, 1)
         return candidates
 
     def tell_rows(self, candidates: Candidates, evaluation: Evaluation, rows: int) -> None:
-        """Tell candidates of any batches; `rows` of them count, the others are there to fill up."""
+        """Tell results of any batches; the first `rows` of them count, the others are padding."""
         with host_precision():
             self._state = _tell(self.core, self._state, candidates, evaluation)
         self.evaluations += rows
 
-    def _evaluation(self) -> Evaluation:
-        """What is known of the round."""
-        told = np.arange(len(self.candidates)) < self.row
-        return Evaluation(fitness=self._fitness, told=told, behaviour=self._behaviour)  # type: ignore[arg-type]
-
-    def _told_and_asked(self, state: Any) -> tuple[Any, Candidates]:
-        """Tell what is known to `state`, which is given away, and ask for more."""
-        return _tell_ask(self.core, state, self.candidates, self._evaluation(), self.ahead)
+    def _told(self, state: Any) -> tuple[Any, Candidates | None]:
+        """Tell the round to `state`, which is donated; return the new state and the next round, if it was asked."""
+        now = self.round
+        told = np.arange(len(now.candidates)) < now.row
+        evaluation = Evaluation(fitness=now.fitness, told=told, behaviour=now.behaviour)  # type: ignore[arg-type]
+        if now.opening:
+            return _adopt(self.core, state, now.candidates, evaluation), None
+        return _tell_ask(self.core, state, now.candidates, evaluation, self.ahead)
 
     def state_now(self) -> Any:
-        """Return the state with all that was told; where a round is not finished, a preview of it."""
-        if self.row == 0:
+        """Return the state after all results; in the middle of a round, a preview told to a copy."""
+        if self.round.row == 0:
             return self._state
         with host_precision():
-            copy = jax.tree.map(jnp.copy, self._state)
-            if self.adopting:
-                return _adopt(self.core, copy, self.candidates, self._evaluation())
-            return self._told_and_asked(copy)[0]
+            return self._told(jax.tree.map(jnp.copy, self._state))[0]
 
     def snapshot(self) -> Snapshot:
-        """Return all that there is to know, in a round or between two."""
+        """Return what a checkpoint keeps, in the middle of a round or between two."""
+        now = self.round
         with host_precision():
             arrays = to_arrays("state", self._state)
-            if not self.adopting:
-                arrays |= to_arrays("candidates", self.candidates)
-        arrays["fitness"] = self._fitness.copy()
-        if self._behaviour is not None:
-            arrays["behaviour"] = self._behaviour.copy()
-        about = {"row": self.row, "evaluations": self.evaluations, "adopting": self.adopting}
-        return arrays, about | {"before": len(self._before)}
+            if not now.opening:
+                arrays |= to_arrays("candidates", now.candidates)
+        arrays["fitness"] = now.fitness.copy()
+        if now.behaviour is not None:
+            arrays["behaviour"] = now.behaviour.copy()
+        about = {"row": now.row, "evaluations": self.evaluations, "opening": now.opening}
+        return arrays, about | {"openings": len(self._openings)}
 
     def restore(self, kept: Checkpoint) -> None:
-        """Go on from a snapshot, in a stepper that was just made with the same arguments."""
-        about = kept.about
+        """Continue from a snapshot, in a stepper that was just made with the same arguments."""
+        about, now = kept.about, self.round
         with host_precision():
             self._state = from_arrays("state", self._state, kept.arrays)
-            while len(self._before) > about["before"]:
-                self._begin(self._before.pop(0))
-            self.adopting = about["adopting"]
-            if not self.adopting:
+            while len(self._openings) > about["openings"]:
+                now = self._next_round()
+            if not about["opening"]:
                 _, like = jax.eval_shape(lambda state: _ask_round(self.core, state, self.ahead), self._state)
-                self._begin(from_arrays("candidates", like, kept.arrays))
-        if kept.arrays["fitness"].shape != self._fitness.shape:
+                now = Round(from_arrays("candidates", like, kept.arrays), self.behaviour_dim, opening=False)
+        if kept.arrays["fitness"].shape != now.fitness.shape:
             raise InvalidValueError(
-                "the checkpoint does not fit this problem: its round has another number of candidates"
+                "the checkpoint does not fit this problem: its round has a different number of candidates; "
+                "resume with the arguments of the run that saved it"
             )
-        self._fitness = kept.arrays["fitness"]
-        self._behaviour = kept.arrays.get("behaviour")
-        self.row, self.evaluations = about["row"], about["evaluations"]
+        now.fitness = kept.arrays["fitness"]
+        now.behaviour = kept.arrays.get("behaviour")
+        now.row, self.evaluations = about["row"], about["evaluations"]
+        self.round = now
 
     def glance(self) -> Measures:
-        """Return what the history wants to know, without telling a round that is not finished."""
+        """Return the measures after the rows told so far, without telling an unfinished round."""
+        now = self.round
         with host_precision():
-            inside = _measure_inside(self.core, self._state, self.candidates, self._fitness, self.row)
+            inside = _measure_inside(self.core, self._state, now.candidates, now.fitness, now.row)
             return jax.device_get(inside)
 
     def look(self, at: Callable[[Core, Any], list[Any]]) -> Any:
@@ -290,7 +278,7 @@ class Stepper:
             return at(self.core, jax.tree.map(lambda leaf: leaf[None], self.state_now()))[0]
 
     def about(self, call: str, job: Job | None = None) -> dict[str, Any]:
-        """Say how the result is made, as plain values."""
+        """Return the settings of the result, as plain values."""
         return about_run(
             self.settings, self.problem, self.core, seed=self.seed, call=call, bits=64, ahead=self.ahead, job=job
         )

@@ -1,4 +1,4 @@
-"""The search over a Python fitness: runs go in step, and their rows are evaluated in shared calls."""
+"""The loop over a Python fitness: runs advance in step, and their rows are evaluated in shared calls."""
 
 import warnings
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from taskelites.search.job import Job
 from taskelites.search.loop import Control
 from taskelites.search.stepper import Stepper
 
-# Warn that workers are slower than one process: after this many seconds, if they are slower by this factor.
+# Seconds and factor after which the user is warned that workers are slower than one process.
 _SLOW_SECONDS = 2.0
 _SLOWER = 1.2
 
@@ -28,20 +28,27 @@ class SearchRun:
     """One run of a search: its stepper, its history and its failures.
 
     Args:
-        job: what `solve` was asked for.
-        recorder: of the run.
+        job: the checked request.
+        recorder: records the history of the run.
     """
 
     def __init__(self, job: Job, recorder: Recorder) -> None:
         self.job = job
         self.recorder = recorder
         self.failures = recorder.failures
-        self.stepper = Stepper.of_job(job, recorder.seed)
+        self.stepper = Stepper(
+            job.problem,
+            job.settings,
+            batch_size=job.batch_size,
+            ahead=job.ahead,
+            seed=recorder.seed,
+            initial=job.initial,
+        )
         self._points = logged_points(job, self.stepper.opening_rows)
 
     @property
     def left(self) -> int:
-        """The number of evaluations that are left of the budget."""
+        """The remaining budget, in evaluations."""
         return self.job.evaluations - self.stepper.evaluations
 
     @property
@@ -57,18 +64,18 @@ class SearchRun:
             return True
         if target is None or stepper.evaluations == 0:
             return False
-        if stepper.row > 0 and stepper.evaluations not in self._points:
-            return False  # a run that was never interrupted does not look here
+        if stepper.round.row > 0 and stepper.evaluations not in self._points:
+            return False  # an uninterrupted run checks the target only at these points
         archive = stepper.look(elites).archive
         return bool(metrics.reached(archive.fitness, archive.evaluations, target, self.job.share))
 
     def ask(self) -> Candidates:
-        """Return the rest of a round, or of the budget, or up to the next point of the history if there is a target."""
+        """Return the rest of the round, cut at the budget and, with a target, at the next point of the history."""
         limit = self.job.evaluations if self.job.target is None else self.point
-        return self.stepper.rest(limit - self.stepper.evaluations)
+        return self.stepper.part(self.stepper.round.row, limit - self.stepper.evaluations)
 
     def take(self, found: Outcomes, asked: Candidates) -> None:
-        """Tell results, which follow those told before; see `Evaluable`."""
+        """Tell the next results; see `Evaluable`."""
         if found.failures or found.again or self.failures.counts:
             self._take_with_failures(found, asked)
         else:
@@ -79,7 +86,7 @@ class SearchRun:
         usable = min(found.failures) if fatal else len(found)
         done = 0
         while done < usable:
-            # A run in which everything fails ends where it does, however its rows are cut into chunks.
+            # One by one, so that a run in which everything fails ends at the same row for any size of chunks.
             upto = done + 1 if found.failures and not self._succeeded(0) else usable
             part = found.part(slice(done, upto))
             self.note_failures(part, asked)
@@ -90,7 +97,7 @@ class SearchRun:
             raise_first(found, asked.numbers, asked.solutions)
 
     def _tell(self, found: Outcomes) -> None:
-        """Tell results; at each point of the history on the way, add a row."""
+        """Tell results, and add a row to the history at each of its points."""
         stepper, start = self.stepper, 0
         while start < len(found):
             stop = min(len(found), start + self.point - stepper.evaluations)
@@ -101,30 +108,30 @@ class SearchRun:
                 self.recorder.log(stepper.glance())
 
     def note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
-        """Count the failures among results that are told next, after `before` others."""
+        """Count the failures among the results to tell after the next `before` ones."""
         self.failures.succeeded = self._succeeded(before)
         told = self.stepper.evaluations + before
         self.failures.add_all(found, told, asked.numbers, asked.tasks, asked.solutions)
 
     def _succeeded(self, before: int) -> bool:
-        """Return whether some evaluation did not fail, among those told and `before` others."""
+        """Return whether any evaluation has succeeded, counting `before` successes that are not told yet."""
         return self.stepper.evaluations + before > self.failures.counts.total()
 
     def snapshot(self) -> Snapshot:
-        """Return what a checkpoint keeps."""
+        """Return the snapshot of the run, for a checkpoint."""
         arrays, about = self.stepper.snapshot()
         recorded, rest = self.recorder.snapshot()
         return {**arrays, **recorded}, {**about, **rest}
 
     def restore(self, kept: Checkpoint) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.stepper.restore(kept)
         self.recorder.restore(kept)
 
     def result(self, side_by_side: int) -> Result:
-        """Return what was found, by one of `side_by_side` runs that went together."""
+        """Return the result of this run, one of `side_by_side` runs that ran together."""
         about = self.stepper.about(self.job.call, self.job)
-        if side_by_side > 1:  # the seconds of the history are those of all
+        if side_by_side > 1:  # they share the seconds of the history
             about |= {"side_by_side": side_by_side}
         return make_result(self.stepper.look(findings), self.job.problem, about, recorder=self.recorder)
 
@@ -133,9 +140,9 @@ class SyncLoop:
     """Runs of a Python fitness, in step.
 
     Args:
-        job: what `solve` was asked for.
+        job: the checked request.
         recorders: one per run.
-        control: what the loop reports to.
+        control: the interruption, the checkpoints and the progress of the loop.
     """
 
     def __init__(self, job: Job, recorders: list[Recorder], control: Control) -> None:
@@ -146,33 +153,17 @@ class SyncLoop:
 
     @property
     def position(self) -> int:
-        """The number of evaluations of each run, on average: one may have been interrupted later than another."""
+        """The mean number of evaluations per run: an interruption may reach one run later than another."""
         return sum(run.stepper.evaluations for run in self.runs) // len(self.runs)
 
     def halted(self) -> bool:
-        """Return whether the user wants it to stop."""
+        """Return whether the user has asked to stop."""
         return self.control.interruption.noted
 
     def run(self) -> None:
         """Run until the budget is spent, the target is reached, or the user interrupts; see `Loop`."""
-        dispatcher = self._dispatcher()
-        for run in self.runs:
-            run.recorder.start_clock()
-        try:
-            with closing(dispatcher.engine):
-                self._search(dispatcher)
-        except FitnessError:
-            if not self.halted():  # or the processes of a pool have heard of Ctrl-C first
-                self._finish(stopped=True)
-                raise
-        self._finish(stopped=self.halted())
-        for run in self.runs:
-            if run.failures.counts:
-                run.failures.check(ended=run.left <= 0)
-
-    def _dispatcher(self) -> Dispatcher:
         job, behaviour_dim = self.job, self.runs[0].stepper.behaviour_dim
-        return job.evaluation_options.dispatcher(
+        dispatcher = job.evaluation_options.dispatcher(
             job.fitness,
             job.call,
             behaviour_dim=job.problem.returned_behaviour(behaviour_dim),
@@ -183,6 +174,19 @@ class SyncLoop:
             halt=self.halted,
             note=self.control.note,
         )
+        for run in self.runs:
+            run.recorder.start_clock()
+        try:
+            with closing(dispatcher.engine):
+                self._search(dispatcher)
+        except FitnessError:
+            if not self.halted():  # Ctrl-C reaches the processes of a pool too, and their deaths are no failures
+                self._finish(stopped=True)
+                raise
+        self._finish(stopped=self.halted())
+        for run in self.runs:
+            if run.failures.counts:
+                run.failures.check(ended=run.left <= 0)
 
     def _search(self, dispatcher: Dispatcher) -> None:
         going = self.runs
@@ -190,16 +194,16 @@ class SyncLoop:
             self.step(dispatcher, going)
 
     def step(self, dispatcher: Dispatcher, going: list[SearchRun]) -> None:
-        """Evaluate what these runs ask for."""
+        """Evaluate and tell the next candidates of these runs."""
         first = self.runs[0].stepper
-        offset = first.row if len(self.runs) == 1 else 0
+        offset = first.round.row if len(self.runs) == 1 else 0
         for _ in evaluate_together(dispatcher, going, self.halted, offset=offset, behaviour_dim=first.behaviour_dim):
             self.report(dispatcher)
 
     def _finish(self, *, stopped: bool) -> None:
         """Save a checkpoint, and add the last row of the history."""
         checkpointer = self.control.checkpointer
-        if stopped and checkpointer is not None:  # before the history gets a row that a run which goes on does not have
+        if stopped and checkpointer is not None:  # before the last row, which an uninterrupted run does not have
             checkpointer.save(self.position, self.snapshots)
         for run in self.runs:
             run.recorder.log(run.stepper.look(measures))
@@ -207,7 +211,7 @@ class SyncLoop:
             checkpointer.save(self.position, self.snapshots)
 
     def report(self, dispatcher: Dispatcher) -> None:
-        """Show the progress and save a checkpoint, if they are due; warn of workers that do not help."""
+        """Show the progress and save a checkpoint when they are due; warn once if workers slow the run down."""
         control = self.control
         if control.bar is not None:
             told = sum(run.stepper.evaluations for run in self.runs)
@@ -219,7 +223,7 @@ class SyncLoop:
             self._warn_of_slow_workers(dispatcher)
 
     def _summary(self) -> dict[str, float]:
-        """Return coverage, mean fitness and the like, of all runs together."""
+        """Return the summary of all runs together: coverage, mean fitness, quantiles."""
         return metrics.summary(np.concatenate([run.stepper.glance().fitness for run in self.runs]))
 
     def _warn_of_slow_workers(self, dispatcher: Dispatcher) -> None:
@@ -234,15 +238,15 @@ class SyncLoop:
             warnings.warn(text, FitnessWarning, stacklevel=2)
 
     def snapshots(self) -> list[Snapshot]:
-        """Return what a checkpoint keeps, one per run."""
+        """Return the snapshot of each run, for a checkpoint."""
         return [run.snapshot() for run in self.runs]
 
     def restore(self, checkpoints: list[Checkpoint | None]) -> None:
-        """Go on from checkpoints, one per run; None for a run that begins."""
+        """Continue from checkpoints, one per run; None for a run that begins anew."""
         for run, checkpoint in zip(self.runs, checkpoints, strict=True):
             if checkpoint is not None:
                 run.restore(checkpoint)
 
     def results(self) -> list[Result]:
-        """Return what was found, one per run."""
+        """Return the result of each run."""
         return [run.result(len(self.runs)) for run in self.runs]

@@ -37,7 +37,7 @@ from taskelites.runs.identity import code_of, same_code
 from taskelites.search.history import Recorder
 from taskelites.search.job import Job, as_seed, make_job, task_warnings
 from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
-from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of, said_of
+from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of
 from taskelites.storage import file_name, write_text
 
 DEFAULT_REPLICATES = 10
@@ -113,11 +113,11 @@ def compare(
     if budget is None:
         raise InvalidTypeError("evaluations must be given: the budget of each run")
     size = before.get("batch_size", 64) if batch_size is None else batch_size
-    batches = said_of(before, "ahead") if ahead is None else ahead
+    batches = before.get("ahead", 1) if ahead is None else ahead
     first = as_seed(before.get("seed", 0) if seed is None else seed)
     number = before.get("replicates", DEFAULT_REPLICATES) if replicates is None else replicates
     number = whole_number("replicates", number, least=1)
-    samples = said_of(before, "samples") if samples is None else samples
+    samples = before.get("samples", 1) if samples is None else samples
     evaluation_options = dataclasses.replace(evaluation_options, samples=samples)
     jobs = {
         label: make_job(
@@ -298,9 +298,9 @@ def _checked_code(label: str, job: Job) -> str | None:
 def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
     """The settings of a comparison that goes on, or an error that says what differs."""
     for name, value in new.items():
-        if name not in ("algorithms", "replicates", "versions", "code") and not equal(said_of(known, name), value):
+        if name not in ("algorithms", "replicates", "versions", "code") and not equal(known.get(name), value):
             raise InvalidValueError(
-                f"{str(out)!r} holds a comparison with {name} {said_of(known, name)!r}, and this one has {value!r}; "
+                f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):
