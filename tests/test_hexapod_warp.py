@@ -85,8 +85,8 @@ class TestMotors:
         engine._rounded = lambda number: 8
         engine.distances(gaits, np.tile(NOMINAL, (8, 1)))
         angles, speeds = Motors(gaits).drive(SHORT)
-        np.testing.assert_allclose(engine._angle.numpy(), angles[-1].reshape(8, 12), atol=2e-6)
-        np.testing.assert_allclose(engine._speed.numpy(), speeds[-1].reshape(8, 12), atol=2e-4)
+        np.testing.assert_allclose(engine._batch.angle.numpy(), angles[-1].reshape(8, 12), atol=2e-6)
+        np.testing.assert_allclose(engine._batch.speed.numpy(), speeds[-1].reshape(8, 12), atol=2e-4)
 
     def test_each_motor_is_told_what_mujocos_are(self, short):
         damage = {1: "dead", 3: "stuck", 4: "no-tibia"}
@@ -95,7 +95,7 @@ class TestMotors:
         engine._rounded = lambda number: 3
         engine.distances(gaits, bodies)
         told = native._controls(Motors(gaits), SHORT)[:, -1]
-        np.testing.assert_allclose(engine._data.ctrl.numpy()[:3], told, atol=2e-5)
+        np.testing.assert_allclose(engine._batch.data.ctrl.numpy()[:3], told, atol=2e-5)
 
 
 class TestRules:
@@ -248,10 +248,10 @@ class TestDomain:
     def test_too_many_simulations_for_the_memory(self, monkeypatch):
         engine = new_warp(worlds=100_000)
 
-        def full(size):
+        def full(host, size):
             raise RuntimeError("Failed to allocate 5000000000 bytes on device 'cuda:0'")
 
-        monkeypatch.setattr(engine, "_allocate", full)
+        monkeypatch.setattr("taskelites.domains.hexapod.warp_engine._Batch", full)
         with pytest.raises(
             MemoryError, match=r"64 simulations do not fit into the memory of 'cpu' .* a smaller worlds="
         ):

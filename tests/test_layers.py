@@ -52,6 +52,57 @@ def test_functions_are_short(path):
             assert lines <= 60, f"{node.name} has {lines} lines"
 
 
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+# Methods that the standard library documents under such a name, and Dask's, which no public name offers.
+FOREIGN = {"_asdict", "_exit"}
+DASK = {"evaluation/engines/executor.py": {"_shutdown", "_client", "_kwargs", "_futures"}}
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_no_module_uses_private_names_of_another(path):
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    allowed = own | FOREIGN | DASK.get(path.relative_to(ROOT).as_posix(), set())
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("taskelites"):
+            used |= {alias.name for alias in node.names}
+    assert {name for name in used if is_private(name)} <= allowed
+
+
+def stored_on_self(function):
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+def test_attributes_are_born_in_the_constructor():
+    classes = {
+        node.name: node
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    born = {name: set() for name in classes}
+    for name, node in classes.items():
+        for member in node.body:
+            if isinstance(member, ast.AnnAssign):
+                born[name].add(member.target.id)
+            elif isinstance(member, ast.FunctionDef) and member.name in ("__init__", "__post_init__"):
+                born[name].update(stored_on_self(member))
+    for name, node in classes.items():
+        known = born[name].union(*(born.get(ast.unparse(base), set()) for base in node.bases))
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef):
+                assert set(stored_on_self(member)) <= known, f"{name}.{member.name}"
+
+
 def test_the_package_finds_each_of_its_names():
     for name in taskelites.__all__:
         assert getattr(taskelites, name) is not None

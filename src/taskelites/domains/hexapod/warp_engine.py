@@ -41,6 +41,37 @@ _OF_BODY = ("body_pos", "body_ipos", "body_inertia", "geom_pos", "body_invweight
 _OF_STATE = ("qpos", "qvel", "qacc_warmstart")
 
 
+class _Batch:
+    """The arrays of `size` simulations on the current device.
+
+    Attributes:
+        size: the number of simulations.
+        model: MuJoCo Warp's model, with the fields of each body.
+        data: the state of each simulation.
+        own: the fields of `model` and `data` that belong to a body, as rows of plain numbers.
+        amplitude, angle, speed, up, first: of each signal of the controller, `(size, signals)`.
+        rows: the row of the gait that each simulation walks, `(size,)`; -1 for none.
+        walking: 1 while the walk goes on, `(size,)`.
+        aside, start, reached, last: positions of each walk, `(size,)`.
+    """
+
+    def __init__(self, host: mujoco.MjModel, size: int) -> None:
+        contacts = 4 + int((host.geom_type == mujoco.mjtGeom.mjGEOM_SPHERE).sum())  # corners of the base, and feet
+        limits = 4 * contacts + int(host.jnt_limited.sum())
+        signals = (size, _SIGNALS)
+        self.size = size
+        self.model = mjw.put_model(host, batch_sizes=dict.fromkeys(_OF_BODY, size))
+        self.model.opt.warn_overflow = 0  # the GPU would print each limit that the solver reaches
+        self.data = mjw.put_data(host, mujoco.MjData(host), nworld=size, nconmax=contacts, njmax=limits)
+        self.own = {name: _flat(getattr(self.model, name)) for name in _OF_BODY}
+        self.own |= {name: _flat(getattr(self.data, name)) for name in _OF_STATE}
+        self.amplitude, self.angle, self.speed = (wp.zeros(signals, dtype=float) for _ in range(3))
+        self.up, self.first = (wp.zeros(signals, dtype=int) for _ in range(2))
+        self.rows, self.walking = (wp.zeros(size, dtype=int) for _ in range(2))
+        self.aside, self.start, self.reached = (wp.zeros(size, dtype=float) for _ in range(3))
+        self.last = wp.zeros(size, dtype=wp.vec3)
+
+
 class WarpEngine:
     """Simulates walks.
 
@@ -58,11 +89,9 @@ class WarpEngine:
         text = mjcf(links(NOMINAL, damage), f"{OPTIONS} {_SOLVER}", ACTUATOR, JOINT)
         self._host = mujoco.MjModel.from_xml_string(text)
         self._lock = threading.Lock()  # simulations are shared: callers from several Python threads take turns
-        self._size = 0
         self._graphs: dict[int, Any] = {}
         self._kept: OrderedDict[bytes, int] = OrderedDict()
         self._places = max(_KEPT, worlds)
-        self._store: dict[str, wp.array] = {}
         with silent():
             self._device = wp.get_device(device)
         if self._device.is_cuda and shows_progress(None):
@@ -71,6 +100,14 @@ class WarpEngine:
             self._wave = self._array(table(), wp.float32)
             self._motors = self._array(_motors(damage), wp.int32)
             self._now = wp.zeros(1, dtype=int)
+            with self._fitting(self._places):
+                self._batch = _Batch(self._host, self._rounded(1))
+                self._store = {
+                    name: wp.zeros((self._places, array.shape[1]), dtype=array.dtype)
+                    for name, array in self._batch.own.items()
+                }
+            # Load all kernels, which is impossible while a graph is captured.
+            self._step(self._batch.size)
 
     def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return how far each gait walks on its body, `(n,)` in metres; NaN where the simulation diverged."""
@@ -93,14 +130,14 @@ class WarpEngine:
         self._begin_walks(gaits, size)
         for done in range(0, STEPS, _CHUNK):
             self._run(size, min(_CHUNK, STEPS - done))
-            walking = np.flatnonzero(self._walking.numpy()[:size])
+            walking = np.flatnonzero(self._batch.walking.numpy()[:size])
             if len(walking) == 0:
                 break
             smaller = self._rounded(len(walking))
             if smaller < size:
                 self._squeeze(walking, smaller)
                 size = smaller
-        return self._reached.numpy()[:number].astype(float) - self._start.numpy()[:number]
+        return self._batch.reached.numpy()[:number].astype(float) - self._batch.start.numpy()[:number]
 
     def _rounded(self, number: int) -> int:
         """Return the number of simulations to run for `number` walks.
@@ -115,41 +152,24 @@ class WarpEngine:
 
     def _reserve(self, number: int) -> None:
         """Allocate simulations for `number` walks, if there are fewer."""
-        if number <= self._size:
+        if number <= self._batch.size:
             return
         self._graphs.clear()
-        self._size = 0
         size = self._rounded(number)
+        with self._fitting(size):
+            self._batch = _Batch(self._host, size)
+        self._step(size)  # the kernels of the new model
+
+    @contextmanager
+    def _fitting(self, size: int) -> Iterator[None]:
+        """Explain an allocation for `size` simulations that fails."""
         try:
-            self._allocate(size)
+            yield
         except RuntimeError as error:
             raise DeviceMemoryError(
                 f"{size:,} simulations do not fit into the memory of {self._device.alias!r} ({error}): make the domain "
                 "with a smaller worlds=, and leave JAX less of the GPU (XLA_PYTHON_CLIENT_PREALLOCATE=false)"
             ) from None
-        self._size = size
-        self._step(size)  # loads all kernels, which can't be done while a graph is captured
-
-    def _allocate(self, size: int) -> None:
-        host = self._host
-        contacts = 4 + int((host.geom_type == mujoco.mjtGeom.mjGEOM_SPHERE).sum())  # corners of the base, and feet
-        rows = 4 * contacts + int(host.jnt_limited.sum())
-        model = mjw.put_model(host, batch_sizes=dict.fromkeys(_OF_BODY, size))
-        model.opt.warn_overflow = 0  # each limit that the solver reaches would be printed from the GPU
-        data = mjw.put_data(host, mujoco.MjData(host), nworld=size, nconmax=contacts, njmax=rows)
-        self._model, self._data = model, data
-        self._own = {name: _flat(getattr(model, name)) for name in _OF_BODY}
-        self._own |= {name: _flat(getattr(data, name)) for name in _OF_STATE}
-        if not self._store:
-            self._store = {
-                name: wp.zeros((self._places, array.shape[1]), dtype=array.dtype) for name, array in self._own.items()
-            }
-        signals = (size, _SIGNALS)
-        self._amplitude, self._angle, self._speed = (wp.zeros(signals, dtype=float) for _ in range(3))
-        self._up, self._first = (wp.zeros(signals, dtype=int) for _ in range(2))
-        self._rows, self._walking = (wp.zeros(size, dtype=int) for _ in range(2))
-        self._aside, self._start, self._reached = (wp.zeros(size, dtype=float) for _ in range(3))
-        self._last = wp.zeros(size, dtype=wp.vec3)
 
     def _bodies(self, lengths: np.ndarray) -> np.ndarray:
         """Return the places of bodies in the store; settle and store those that are new."""
@@ -178,37 +198,38 @@ class WarpEngine:
         padded = lengths[np.minimum(np.arange(size), number - 1)]
         for name, values in fields(self._host, padded, self.damage).items():
             self._fill(name, values.reshape(size, -1))
-        mjw.set_const(self._model, self._part(size))
+        mjw.set_const(self._batch.model, self._part(size))
         state = np.tile(self._host.qpos0, (size, 1))
         state[:, 2] = spawn_height(padded, self.damage)
         self._fill("qpos", state)
         for name in ("qvel", "qacc_warmstart"):
-            self._own[name].zero_()
+            self._batch.own[name].zero_()
         self._begin_walks(None, size)
         self._run(size, SETTLE)
-        self._move(self._own, np.arange(number), self._store, places)
+        self._move(self._batch.own, np.arange(number), self._store, places)
 
     def _fill(self, name: str, values: np.ndarray) -> None:
         """Set the first rows of a field of the simulations."""
         source = self._array(values, wp.float32)
-        wp.copy(self._own[name], source, count=source.size)
+        wp.copy(self._batch.own[name], source, count=source.size)
 
     def _place(self, bodies: np.ndarray, rows: np.ndarray, size: int) -> None:
         """Load settled bodies into the first simulations, one per row; spare simulations get copies and no row."""
         spare = size - len(bodies)
-        self._move(self._store, np.pad(bodies, (0, spare), mode="edge"), self._own, np.arange(size))
-        wp.copy(self._rows, self._array(np.pad(rows, (0, spare), constant_values=-1), wp.int32), count=size)
+        self._move(self._store, np.pad(bodies, (0, spare), mode="edge"), self._batch.own, np.arange(size))
+        wp.copy(self._batch.rows, self._array(np.pad(rows, (0, spare), constant_values=-1), wp.int32), count=size)
 
     def _begin_walks(self, gaits: np.ndarray | None, size: int) -> None:
         """Start the walks of the first simulations; without gaits, stand still and apply no rules."""
         if gaits is None:
-            self._rows.fill_(-1)
+            self._batch.rows.fill_(-1)
             gaits = np.zeros((1, _SIGNALS, 3))
         read = self._array(gaits.reshape(-1, _SIGNALS, 3), wp.float64)
-        signals = [self._amplitude, self._up, self._first, self._angle, self._speed]
-        wp.launch(warp_kernels.read, dim=(size, _SIGNALS), inputs=[read, self._rows], outputs=signals)
-        seen = [self._walking, self._last, self._aside, self._start, self._reached, self._now]
-        wp.launch(warp_kernels.begin, dim=size, inputs=[self._rows, self._data.qpos], outputs=seen)
+        batch = self._batch
+        signals = [batch.amplitude, batch.up, batch.first, batch.angle, batch.speed]
+        wp.launch(warp_kernels.read, dim=(size, _SIGNALS), inputs=[read, batch.rows], outputs=signals)
+        seen = [batch.walking, batch.last, batch.aside, batch.start, batch.reached, self._now]
+        wp.launch(warp_kernels.begin, dim=size, inputs=[batch.rows, batch.data.qpos], outputs=seen)
 
     def _run(self, size: int, steps: int) -> None:
         """Run steps of the first simulations."""
@@ -225,19 +246,18 @@ class WarpEngine:
 
     def _step(self, size: int) -> None:
         """Launch one step of the first simulations."""
-        data = self._part(size)
-        signals = [self._amplitude, self._up, self._first, self._motors, self._now]
-        driven = [self._angle, self._speed, data.ctrl]
+        batch, data = self._batch, self._part(size)
+        signals = [batch.amplitude, batch.up, batch.first, self._motors, self._now]
+        driven = [batch.angle, batch.speed, data.ctrl]
         wp.launch(warp_kernels.drive, dim=(size, _SIGNALS), inputs=[self._wave, *signals], outputs=driven)
-        mjw.step(self._model, data)
-        judged = [self._last, self._walking, self._reached, self._now]
-        wp.launch(
-            warp_kernels.judge, dim=size, inputs=[data.qpos, self._rows, self._aside, self.rules.yaw], outputs=judged
-        )
+        mjw.step(batch.model, data)
+        walked = [data.qpos, batch.rows, batch.aside, self.rules.yaw]
+        judged = [batch.last, batch.walking, batch.reached, self._now]
+        wp.launch(warp_kernels.judge, dim=size, inputs=walked, outputs=judged)
 
     def _part(self, size: int) -> Any:
         """Return a view of the first simulations: the same arrays, of which Warp uses fewer rows."""
-        return dataclasses.replace(self._data, nworld=size)
+        return dataclasses.replace(self._batch.data, nworld=size)
 
     def _squeeze(self, walking: np.ndarray, size: int) -> None:
         """Move the walks that go on into the first simulations, where walks have ended."""
@@ -245,9 +265,10 @@ class WarpEngine:
         free = np.setdiff1d(np.arange(size), walking, assume_unique=True)[: len(beyond)]
         if not len(beyond):
             return
-        signals = [self._amplitude, self._up, self._first, self._angle, self._speed]
-        single = [self._rows, self._walking, self._aside, self._last]
-        arrays = {str(i): array for i, array in enumerate([*signals, *map(_flat, single)])} | self._own
+        batch = self._batch
+        signals = [batch.amplitude, batch.up, batch.first, batch.angle, batch.speed]
+        single = [batch.rows, batch.walking, batch.aside, batch.last]
+        arrays = {str(i): array for i, array in enumerate([*signals, *map(_flat, single)])} | batch.own
         self._move(arrays, beyond, arrays, free)
 
     def _move(self, source: Any, sources: np.ndarray, target: Any, targets: np.ndarray) -> None:
