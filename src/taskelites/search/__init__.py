@@ -1,7 +1,7 @@
-"""Ask, evaluate, tell, until the budget is spent: `solve` and `Optimizer`.
+"""`solve` and `Optimizer`: ask, evaluate and tell until the budget is spent.
 
-Python functions run in `sync_loop.py` or `async_loop.py`, JAX functions inside a compiled loop (`jax_loop.py`);
-`replicates.py` runs several of either.
+`sync_loop.py` and `async_loop.py` run Python functions, `jax_loop.py` runs JAX functions inside a compiled loop, and
+`replicates.py` runs replicates in any of them.
 """
 
 import warnings
@@ -69,73 +69,76 @@ def solve(
     """Find the best solution of every task.
 
     Args:
-        fitness: higher is better. With `call="each"` (the default) a function `fitness(solution, task) -> float`; with
-            `call="batch"` one over arrays, `fitness(solutions (n, dim), tasks (n, k)) -> (n,)`, each row on its own
-            (for tasks that are objects: a list of n of them); with `call="jax"` a JAX-traceable `fitness(solution,
-            descriptor) -> scalar`, and the whole loop is compiled. NaN or +inf = failed, -inf = infeasible: counted,
-            never stored. A domain stands for `fitness`, `tasks`, `bounds`, `dim`, `behaviour` and `call` together.
-        tasks: descriptors `(n, k)`, or `te.Tasks`, or `te.Box` for algorithms that can use one.
-        bounds: a pair for all dimensions (with `dim`), or one pair a dimension.
+        fitness: the function to maximise. With `call="each"` (the default) it is a function `fitness(solution, task) ->
+            float`; with `call="batch"` one over arrays, `fitness(solutions (n, dim), tasks (n, k)) -> (n,)`, in which
+            rows are independent (tasks that are objects come as a list of n); with `call="jax"` a JAX-traceable
+            `fitness(solution, descriptor) -> scalar`, and the whole loop is compiled. NaN or +inf = failed, -inf =
+            infeasible: counted, never stored. A domain stands for `fitness`, `tasks`, `bounds`, `dim`, `behaviour` and
+            `call` together.
+        tasks: descriptors `(n, k)`, `te.Tasks`, or `te.Box` for algorithms that support it.
+        bounds: one pair for all dimensions (with `dim`), or one pair per dimension.
         dim: length of a solution.
-        behaviour: for a fitness that returns a pair `(fitness, behaviour)`: one pair `(lower, upper)` for each number
-            of the behaviour. An algorithm that uses no behaviours drops it. docs/behaviours.md says more.
+        behaviour: for a fitness that returns a pair `(fitness, behaviour)`: one pair `(lower, upper)` per number of the
+            behaviour. An algorithm without behaviours ignores it. See docs/behaviours.md.
         evaluations: the budget, initialisation included; exactly this many results are told.
         call: "each", "batch" or "jax".
-        algorithm: a name (`taskelites list` shows them) or settings, such as `te.MultiTaskMapElites(tournament=50)`.
-            "auto" has nothing to set; "mt-map-elites" is the paper's.
-        batch_size: candidates a step.
-        ahead: batches asked from one state of the search, evaluated together, and told in order. A simulator that is
-            faster with many rows per call gets `ahead * batch_size` rows; the search learns that much later. The result
-            depends on it, as on the seed. 1 for algorithms that learn from whole steps (`cma-es`) or have larger steps
-            than batches (`map-elites-all`); not for `call="jax"` or `mode="async"`.
+        algorithm: a name (`taskelites list` shows them) or settings such as `te.MultiTaskMapElites(tournament=50)`.
+            "auto" has no settings; "mt-map-elites" is the algorithm of the paper.
+        batch_size: candidates per step.
+        ahead: number of batches that are asked from one state of the search, evaluated together, and told in order. Use
+            it for a simulator that is faster with more rows per call: it gets `ahead * batch_size` rows, and the search
+            learns from them that much later. The result depends on it, as on the seed. It must be 1 with `call="jax"`
+            and `mode="async"`, and has no effect on algorithms that learn from whole steps (`cma-es`) or whose steps
+            are larger than a batch (`map-elites-all`).
         seed: the same seed gives the same result.
-        initial: solutions `(m, dim)` to evaluate first, on random tasks; or a pair of them and the tasks' numbers.
-        warm_start: an earlier `Result`, to begin with what it knows: first each task is tried with its elite there,
-            or, if it was not solved there, with what `predict` gives for it. All of it is evaluated, and counts; a
-            budget below the number of tasks reaches the first of them only.
-        target: stop early once every task has been tried and every solved one has this fitness (a number, or one a
-            task); `te.Target(fitness, share=0.9)` is content with a share of them.
-        replicates: this many independent runs; a list of results, the i-th that of `seed + i`.
-        workers: evaluate in so many local processes; "auto" measures whether that is faster. For "each" and "batch".
-        executor: evaluate in any `concurrent.futures.Executor` instead: loky's, MPI's, Dask's, or `te.RayExecutor`.
-        on_error: what an evaluation does that raises, gives NaN or nonsense, takes too long or kills its worker:
-            "skip" counts it and goes on, "retry" tries it again first, "raise" ends the run.
-        retries: how often, for "retry"; 2 by default.
-        timeout: seconds after which the process of an evaluation is killed; without `workers` there is then one.
-        samples: for a fitness with noise: each candidate is measured so often, and its fitness is the mean. The fitness
-            is called samples x evaluations times, and `timeout` is that of one call. The first sample that fails or is
-            infeasible decides, and the others are not made (of a batch, those of other rows are). Not with
-            `call="jax"`, where the same arguments give the same number. `te.reevaluate` measures the elites again.
-        setup: a function without arguments, called once in each worker; what it returns is handed to every call of the
-            fitness as its last argument.
-        mode: "sync" gives the same result for any number of workers; "async" waits for no slow evaluation, and its
-            result depends on timing.
-        out: a new folder for the run (with replicates: one each, below it): settings, metrics, log, failures,
-            checkpoints, result.
-        checkpoint_every: how often `out` is made safe: a number of evaluations, or a time such as "30s" (by default,
-            "60s").
-        resume: go on with the run that `out` holds, if it holds one, exactly where it stopped; all other arguments must
-            be what they were, but `evaluations` may be higher, and how it is evaluated may differ.
-        progress: whether to show it; by default, in a terminal.
-        callback: called with each row of the history (a dict) as it comes; "replicate" in it says which run it is of.
-            Or several of them in a list. `te.callbacks` has some ready.
-        request: plain values that say how to make the run again, kept in the run folder; `taskelites run` states its
-            options there.
+        initial: solutions `(m, dim)` to evaluate first, on random tasks; or a pair of them and their task numbers.
+        warm_start: an earlier `Result` to begin with. Each task is first evaluated with its elite in that result or, if
+            it was not solved there, with its prediction (`predict`). All of these evaluations count; a budget below the
+            number of tasks covers the first tasks only.
+        target: stop early once every task has been tried and every solved one has this fitness (a number, or one per
+            task); `te.Target(fitness, share=0.9)` stops when a share of them has it.
+        replicates: the number of independent runs; the i-th result equals that of a run with `seed + i`.
+        workers: the number of local processes that evaluate; "auto" measures whether they are faster. For "each" and
+            "batch".
+        executor: any `concurrent.futures.Executor` to evaluate in instead: loky's, MPI's, Dask's, or `te.RayExecutor`.
+        on_error: what to do with an evaluation that raises, returns NaN or something that is not a number, takes too
+            long or kills its worker: "skip" counts it and continues, "retry" repeats it first, "raise" ends the run.
+        retries: the number of repetitions for "retry"; 2 by default.
+        timeout: seconds per evaluation, after which its process is killed. Without `workers`, it starts one worker.
+        samples: the number of calls per evaluation, for a noisy fitness; the fitness of a candidate is their mean, and
+            `timeout` applies to each call. The first sample that fails or is infeasible decides, and the remaining
+            ones are not made, except for the other rows of a batch. Not with `call="jax"`, where the same arguments
+            give the same number. `te.reevaluate` measures the elites again.
+        setup: a function without arguments, called once in each worker. Its return value is passed to every call of the
+            fitness as the last argument.
+        mode: "sync" gives the same result for any number of workers. "async" does not wait for slow evaluations, and
+            its result depends on timing.
+        out: a new folder for the settings, metrics, log, failures, checkpoints and result of the run (one folder per
+            replicate below it).
+        checkpoint_every: the interval between checkpoints in `out`: a number of evaluations, or a time such as "30s"
+            ("60s" by default).
+        resume: continue the run in `out`, if there is one, exactly where it stopped. All other arguments must be the
+            same, except that `evaluations` may be higher and the evaluation options may differ.
+        progress: whether to show the progress; by default, only in a terminal.
+        callback: a function, or a list of them, called with each row of the history (a dict) when it is logged; its
+            "replicate" is the number of the run. See `te.callbacks`.
+        request: plain values stored in the run folder that state how to make the run again; `taskelites run` stores its
+            options.
 
     Returns:
         A `Result`, or a list of them if `replicates` is given.
 
     Raises:
-        ValueError, TypeError: before any work, if an argument is wrong.
-        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
-        RunInUseError: if another process runs in `out`.
-        OSError: if `out` can't be written to, as when the disk is full; what was saved before is intact.
+        ValueError, TypeError: if an argument is wrong, before any work.
+        FitnessError: if every evaluation fails, one fails with `on_error="raise"`, or workers can't be set up.
+        RunInUseError: if another process uses `out`.
+        OSError: if `out` can't be written, as when the disk is full; what was saved before is intact.
         Interrupted: after Ctrl-C or SIGTERM.
-            Whatever stops a run carries what was found before as its `result` (with replicates: a list).
+            An exception that stops a run has the results so far as its `result` (with replicates: a list).
 
     Example:
         >>> import numpy as np, taskelites as te
-        >>> def fitness(solution, task):  # the best solution of a task is the task itself, twice
+        >>> def fitness(solution, task):  # the best solution repeats the task
         ...     return -np.abs(solution - task[0]).sum()
         >>> tasks = np.linspace(0, 1, 200)[:, None]
         >>> result = te.solve(fitness, tasks, bounds=(0, 1), dim=2, evaluations=20_000)
@@ -186,12 +189,12 @@ def solve(
 
 
 def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None]:
-    """Return one function that calls one callback, or several."""
+    """Return one function that calls every callback."""
     every = list(callback) if isinstance(callback, Sequence) else [callback]
     for each in every:
         if not callable(each):
             raise InvalidTypeError(
-                f"callback must be a function of a row of the history, or a list of such, not {each!r}"
+                f"callback must be a function that takes a row of the history, or a list of them, not {each!r}"
             )
 
     def tell_all(row: Mapping[str, Any]) -> None:
