@@ -362,7 +362,10 @@ MISTAKES = [
         lambda: solve(fitness=lambda x, t: x[0], call="jax", workers=2),
         "workers is for Python functions; leave it out. With call='jax' the whole run is one compiled program, which uses all cores or the accelerator by itself",
     ),
-    (lambda: solve(callback=3), "callback must be a function that takes a row of the history, or a list of them, not 3"),
+    (
+        lambda: solve(callback=3),
+        "callback must be a function that takes a row of the history, or a list of them, not 3",
+    ),
     (lambda: OPTIMIZER.ask(at_most=0), "at_most must be a whole number of at least 1, not 0"),
     # results
     (lambda: te.load("nowhere"), "there is no result 'nowhere'"),
