@@ -1,9 +1,11 @@
 """`solve` and `Optimizer`: what is repeatable, and every argument that is not the algorithm's."""
 
+import gc
 import hashlib
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +14,10 @@ import pytest
 from conftest import sphere, sphere_each
 
 import taskelites as te
-from taskelites.search import compile_cache as programs
+from taskelites import compile_cache
+from taskelites.evaluation import JaxFitness
 from taskelites.search.history import Recorder
-from taskelites.search.jax_loop import JaxLoop, _advance
+from taskelites.search.jax_loop import JaxLoop, programs_of
 from taskelites.search.job import make_job
 from taskelites.search.loop import Control
 
@@ -47,20 +50,48 @@ def assert_same(a, b):
         assert np.array_equal(a.history[name], b.history[name], equal_nan=True), name
 
 
-# Programs that stay loaded.
+# Compiled programs.
 
 
-def test_programs_are_let_go_before_they_are_too_many(tmp_path, monkeypatch):
-    first = run("jax")
-    run("jax", batch_size=32)
-    monkeypatch.setattr(programs, "_ALLOWED", tmp_path / "allowed")
-    programs.clear_full_compile_cache()  # nothing is known of a limit
-    assert _advance._cache_size() >= 2
-    (tmp_path / "allowed").write_text("20\n")
-    assert_same(first, run("jax"))
-    assert _advance._cache_size() == 1
-    te.Optimizer(TASKS, bounds=(0, 1), dim=2)
-    assert not _advance._cache_size()
+def test_the_compile_cache_is_cleared_before_the_process_has_too_many_mappings(tmp_path, monkeypatch):
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    monkeypatch.setattr(compile_cache, "_MOST_MAPPINGS", tmp_path / "most")
+    compile_cache.clear_full_compile_cache()  # the limit is unknown
+    (tmp_path / "most").write_text("1000000000\n")
+    compile_cache.clear_full_compile_cache()
+    assert not cleared
+    (tmp_path / "most").write_text("20\n")
+    for start in (lambda: run("jax"), lambda: te.Optimizer(TASKS, bounds=(0, 1), dim=2)):
+        start()
+        assert cleared
+        cleared.clear()
+
+
+def test_equal_fitness_values_share_programs_and_others_free_theirs():
+    value = te.domain("arm", tasks=50).fitness
+    first = programs_of(JaxFitness.made_of(value, 0))
+    assert programs_of(JaxFitness.made_of(value, 0)) is first
+    gone = weakref.ref(programs_of(JaxFitness.made_of(exact, 0)))
+    for _ in range(8):
+        programs_of(JaxFitness.made_of(exact, 0))
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_a_run_compiles_at_most_six_programs(call):
+    jax.clear_caches()
+    compiled = []
+
+    def note(event, seconds, **about):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(about.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    run(call, algorithm="auto", evaluations=700)
+    found = list(compiled)
+    assert 3 <= len(found) <= 6, found
 
 
 # What is repeatable, line by line.

@@ -52,7 +52,7 @@ from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.fits import plane_weights
-from taskelites.core.pytree import record
+from taskelites.core.pytree import constant, record
 from taskelites.core.selection import TABLE_ENTRIES, nearest_others, solved_by, uniform_integers
 from taskelites.errors import InvalidValueError, one_of
 from taskelites.problem.problem import Problem
@@ -146,18 +146,18 @@ class Auto:
             paper=paper,
             near=near,
             plane=plane,
-            ways=jnp.asarray(ways),
-            rules=jnp.asarray([rule in self.rules for rule in RULES]),
+            ways=constant(ways),
+            rules=constant([rule in self.rules for rule in RULES]),
             rates=_separable(rates(dim, generation), dim),
-            trial=jnp.float32(numbers.pop("trial") * dim * generation),
-            numbers={name: jnp.asarray(value) for name, value in numbers.items()},
-            log_mates=jnp.float32(np.log(1 + (mates if near is None else min(mates, near.shape[1])))),
+            trial=constant(numbers.pop("trial") * dim * generation, np.float32),
+            numbers={name: constant(value) for name, value in numbers.items()},
+            log_mates=constant(np.log(1 + (mates if near is None else min(mates, near.shape[1]))), np.float32),
         )
 
 
 def _separable(rates: Rates, dim: int) -> Rates:
     """Faster for variances alone than for a whole covariance matrix (Ros and Hansen, 2008)."""
-    return jax.tree.map(jnp.asarray, replace(rates, c_mu=min(0.9, rates.c_mu * (dim + 2) / 3)))
+    return jax.tree.map(constant, replace(rates, c_mu=min(0.9, rates.c_mu * (dim + 2) / 3)))
 
 
 def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None]:
@@ -166,10 +166,10 @@ def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None
         return None, None
     near = nearest_others(tasks, min(max(mates, NEAR, PLANE), max(1, TABLE_ENTRIES // len(tasks))))
     if tasks.distance is not None or near.shape[1] < PLANE or tasks.positions.shape[1] + 2 > PLANE:
-        return jnp.asarray(near), None
+        return constant(near), None
     positions = tasks.positions
     away = positions[near[:, :PLANE].astype(np.int64)] - positions[:, None]
-    return jnp.asarray(near), jnp.asarray(plane_weights(away, np.sqrt(np.square(away).sum(axis=2))))
+    return constant(near), constant(plane_weights(away, np.sqrt(np.square(away).sum(axis=2))))
 
 
 @record

@@ -45,7 +45,7 @@ from taskelites.algorithms.interface import (
 from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 
@@ -118,7 +118,7 @@ _exact_products = partial(jax.default_matmul_precision, "highest")
 
 def _array(value: Any) -> Array:
     """An array of a settled type; that of a Python number would give way to others, and change on its way."""
-    return jnp.asarray(np.asarray(value, np.float64))
+    return constant(value, np.float64)
 
 
 @record

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, dtypes
 
 from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.core.selection import uniform_integers
 from taskelites.errors import InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
@@ -217,14 +217,11 @@ class Settings(Protocol):
 
 def box_arrays(problem: Problem) -> tuple[Array, Array]:
     """The bounds of a solution in the precision that JAX has now, rounded inwards where they must be rounded."""
-    lower, upper = jnp.asarray(problem.lower), jnp.asarray(problem.upper)
-    inside = (
-        np.nextafter(np.asarray(lower), np.inf, dtype=lower.dtype),
-        np.nextafter(np.asarray(upper), -np.inf, dtype=upper.dtype),
-    )
+    real = dtypes.canonicalize_dtype(np.float64)
+    lower, upper = problem.lower.astype(real), problem.upper.astype(real)
     return (
-        jnp.where(np.asarray(lower, np.float64) < problem.lower, inside[0], lower),
-        jnp.where(np.asarray(upper, np.float64) > problem.upper, inside[1], upper),
+        constant(np.where(lower < problem.lower, np.nextafter(lower, real.type(np.inf)), lower)),
+        constant(np.where(upper > problem.upper, np.nextafter(upper, -real.type(np.inf)), upper)),
     )
 
 
@@ -262,7 +259,7 @@ def start_steps(random_start: int | float, tasks: int, batch_size: int) -> int:
 
 def descriptors_of(tasks: Tasks) -> Array | None:
     """The descriptors of all tasks, where they have some, in the precision that JAX has now."""
-    return None if tasks.descriptors is None else jnp.asarray(tasks.descriptors)
+    return None if tasks.descriptors is None else constant(tasks.descriptors)
 
 
 def described(fitness: Array, behaviour: Array) -> Array:

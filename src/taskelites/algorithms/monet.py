@@ -43,7 +43,7 @@ from taskelites.algorithms.interface import (
 from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.core.selection import nearest_others, uniform_integers
 from taskelites.core.variation import SBX, Gaussian
 from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
@@ -136,10 +136,10 @@ class Monet:
             upper=upper,
             descriptors=descriptors_of(tasks),
             network=_network(tasks, number),
-            individual=jnp.asarray(self.individual),
+            individual=constant(self.individual),
             mutation=Gaussian(sigma=self.sigma),
             crossover=SBX(eta=self.eta),
-            start_steps=jnp.int32(start_steps(self.random_start, len(tasks), batch_size)),
+            start_steps=constant(start_steps(self.random_start, len(tasks), batch_size), np.int32),
             tasks=len(tasks),
             links=number,
             best=self.neighbour == "best",
@@ -168,7 +168,7 @@ def _network(tasks: Tasks, number: int) -> Array | None:
         return None
     if len(tasks) == 1:
         return jnp.ones((1, 1), jnp.int32)  # a task that there is not, so it is never solved
-    return jnp.asarray(nearest_others(tasks, number))
+    return constant(nearest_others(tasks, number))
 
 
 @record

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from taskelites.algorithms.interface import (
@@ -40,7 +41,7 @@ from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.bandit import ucb1
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.core.selection import Tournament, tournament, uniform_parents
 from taskelites.core.variation import IsoLine, as_variation
 from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole_number
@@ -110,9 +111,9 @@ class MultiTaskMapElites:
             descriptors=descriptors_of(tasks),
             tournament=tournament(tasks, sizes, replacement=self.replacement),
             variation=self.variation,
-            reward_scale=jnp.asarray(1.0 if self.reward == "count" else 1.0 / batch_size),
-            start_steps=jnp.int32(start_steps(self.random_start, len(tasks), batch_size)),
-            sizes=jnp.asarray(sizes, jnp.int32),
+            reward_scale=constant(1.0 if self.reward == "count" else 1.0 / batch_size),
+            start_steps=constant(start_steps(self.random_start, len(tasks), batch_size), np.int32),
+            sizes=constant(sizes, np.int32),
             batch_size=batch_size,
         )
 

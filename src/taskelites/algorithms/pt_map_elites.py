@@ -43,7 +43,7 @@ from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
 from taskelites.core.cells import MOST_CELLS, MOST_CENTRES, Cells, adjacent, cut, grid_within
-from taskelites.core.pytree import record
+from taskelites.core.pytree import constant, record
 from taskelites.core.selection import Tournament, nearest_fresh, uniform_parents
 from taskelites.core.variation import SBX
 from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
@@ -138,11 +138,11 @@ class ParametricTaskMapElites:
         parts = {name: value for name, value in vars(plain).items() if not name.startswith("_")}
         parts |= {
             "ties": self.ties,
-            "p_regression": jnp.asarray(float(self.p_regression)),
-            "around": None if places is None else jnp.asarray(adjacent(places)),
+            "p_regression": constant(float(self.p_regression)),
+            "around": None if places is None else constant(adjacent(places)),
         }
         if box is None:
-            return ParametricListCore(**parts, places=None if places is None else jnp.asarray(places))
+            return ParametricListCore(**parts, places=None if places is None else constant(places))
         parts |= {"tournament": _of_size(plain.sizes, len(cells)), "descriptors": None}
         grid = cut(grid_within(self.dataset, box.dim), box.lower, box.upper, "dataset")
         return ParametricBoxCore(**parts, cells=cells, grid=grid)

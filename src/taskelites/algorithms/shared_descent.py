@@ -39,7 +39,7 @@ from taskelites.algorithms.interface import (
 from taskelites.core import archive as archives
 from taskelites.core import random
 from taskelites.core.archive import Archive
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.core.selection import uniform_parents
 from taskelites.problem.problem import Problem
 
@@ -87,9 +87,9 @@ class SharedDescent:
             lower=lower,
             upper=upper,
             descriptors=descriptors_of(tasks),
-            neighbours=jnp.asarray(_own_first(neighbours), jnp.int32),
-            errors=jnp.asarray(self.errors),
-            near=jnp.asarray(self.near, jnp.int32),
+            neighbours=constant(_own_first(neighbours), np.int32),
+            errors=constant(self.errors),
+            near=constant(self.near, np.int32),
             batch_size=min(batch_size, -(-number // 2)),
         )
 

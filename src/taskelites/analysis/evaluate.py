@@ -321,7 +321,7 @@ class _CompiledBlocks:
     def __init__(self, fitness: Callable[..., Any], rows: int) -> None:
         import jax
 
-        from taskelites.search.compile_cache import clear_full_compile_cache
+        from taskelites.compile_cache import clear_full_compile_cache
 
         clear_full_compile_cache()
         self._mapped = jax.jit(jax.vmap(fitness))

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from scipy.spatial import Delaunay, KDTree, QhullError
 
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.tasks import cvt
 
@@ -86,7 +86,7 @@ def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name
         >>> len(grid), grid(jnp.array([[0.1, 0.1], [0.9, 0.5], [7.0, -7.0]])).tolist()
         (6, [0, 4, 3])
     """
-    ends = {"lower": jnp.asarray(lower), "upper": jnp.asarray(upper)}
+    ends = {"lower": constant(lower), "upper": constant(upper)}
     if isinstance(value, tuple):
         if len(value) != len(lower):
             raise InvalidValueError(
@@ -95,7 +95,7 @@ def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name
         return Cells(**ends, centres=None, shape=value)
     dim = len(lower)
     spread = cvt(value, np.zeros(dim), np.ones(dim), samples=max(10 * value, _LEAST_SAMPLES))
-    return Cells(**ends, centres=jnp.asarray(spread.descriptors), shape=None)
+    return Cells(**ends, centres=constant(spread.descriptors), shape=None)
 
 
 def grid_within(most: int, dim: int) -> tuple[int, ...]:

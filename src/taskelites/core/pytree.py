@@ -5,8 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
+from jax import Array
 
 T = TypeVar("T")
+
+
+def constant(values: Any, dtype: Any = None) -> Array:
+    """Return values as an array on the device, in the precision that JAX has now.
+
+    `jnp.asarray` compiles a program for each new shape, which would make up half of the programs of a short run.
+
+    Example:
+        >>> from taskelites.core.pytree import constant
+        >>> constant([1, 2]).tolist()
+        [1, 2]
+    """
+    return jax.device_put(np.asarray(values, dtype))
 
 
 def static(**kwargs: Any) -> Any:

@@ -19,6 +19,17 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
+def key(seed: Any) -> Array:
+    """Return the key of a seed, a whole number below 2^32.
+
+    Example:
+        >>> from taskelites.core import random
+        >>> random.key(7).shape
+        ()
+    """
+    return jax.random.key(seed, impl=IMPLEMENTATION)
+
+
 def words(key: Array, shape: tuple[int, ...]) -> Array:
     """Random 32-bit words.
 

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from taskelites.core import random
 from taskelites.core.archive import Archive
-from taskelites.core.pytree import record, static
+from taskelites.core.pytree import constant, record, static
 from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import TABLE_LIMIT, Tasks
 
@@ -209,7 +209,7 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
         >>> choose(jax.random.key(0), jnp.arange(9), 0).tolist()
         [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
-    sizes_array = jnp.asarray(sizes, jnp.int32)
+    sizes_array = constant(sizes, np.int32)
     if sizes == (1,) or not tasks.has_distance:
         return Tournament(sizes=sizes_array, limits=None, neighbours=None, positions=None, tasks=len(tasks))
     if not tasks.fits_table:
@@ -220,16 +220,16 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
             )
         # Among 64 draws a task, the own one is missing with a probability of e^-64: more change nothing.
         return Tournament(
-            sizes=jnp.minimum(sizes_array, min(64 * len(tasks), 2**31 - _DRAWS)),
+            sizes=constant(np.minimum(sizes, min(64 * len(tasks), 2**31 - _DRAWS)), np.int32),
             limits=None,
             neighbours=None,
-            positions=jnp.asarray(_centred(tasks.positions)),
+            positions=constant(_centred(tasks.positions)),
             tasks=len(tasks),
         )
     limits = np.stack([rank_limits(len(tasks), size, replacement=replacement) for size in sizes])
     return Tournament(
         sizes=sizes_array,
-        limits=jnp.asarray(limits),
+        limits=constant(limits),
         neighbours=jax.device_put(tasks.neighbours, may_alias=True),
         positions=None,
         tasks=len(tasks),

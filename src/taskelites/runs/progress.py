@@ -51,6 +51,7 @@ class Progress:
                 **_width(self._file),
                 bar_format=_BAR,
             )
+            self._bar.set_postfix_str("compiling")
 
     def __enter__(self) -> "Progress":
         return self
@@ -58,6 +59,11 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
+
+    def begin(self) -> None:
+        """Show that the evaluations begin; until then, the search is being compiled."""
+        if self._bar is not None and self._first is None:
+            self._bar.set_postfix_str("")
 
     def note(self, text: str) -> None:
         """Print a message without disturbing the bar."""

@@ -25,13 +25,13 @@ _LOGGED_POINTS = 200
 
 
 class Measures(NamedTuple):
-    """What the history wants to know of a state, as NumPy arrays.
+    """What the history records of a state, as arrays.
 
     Attributes:
-        fitness: `(n,)`, of each task.
-        told: how many results were told.
-        failed: how many of them failed.
-        infeasible: how many were infeasible.
+        fitness: `(n,)`, the best fitness per task.
+        told: the number of results told.
+        failed: the number of failed evaluations.
+        infeasible: the number of infeasible evaluations.
         diagnostics: the algorithm's own numbers.
     """
 
@@ -42,76 +42,74 @@ class Measures(NamedTuple):
     diagnostics: dict[str, Any]
 
 
-def measure(core: Core, states: Any) -> Measures:
-    """The measures of states that stand side by side, still on the device."""
+class Findings(NamedTuple):
+    """What a result is made of.
 
-    def one(state: Any) -> Measures:
-        archive = core.elites(state).archive
-        return Measures(archive.fitness, archive.told, archive.failed, archive.infeasible, core.diagnostics(state))
+    Attributes:
+        elites: the best solution per task.
+        kept: solutions that the algorithm keeps beside them; None if it keeps none.
+        diagnostics: the algorithm's own numbers.
+    """
 
-    return jax.vmap(one)(states)
+    elites: Elites
+    kept: Kept | None
+    diagnostics: dict[str, Any]
+
+    def measures(self) -> Measures:
+        """Return what the history records."""
+        archive = self.elites.archive
+        return Measures(archive.fitness, archive.told, archive.failed, archive.infeasible, self.diagnostics)
+
+
+def findings(core: Core, state: Any) -> Findings:
+    """Read a state; traceable."""
+    return Findings(core.elites(state), core.kept(state), core.diagnostics(state))
+
+
+def measure(core: Core, state: Any) -> Measures:
+    """Read what the history records of a state; traceable."""
+    return Findings(core.elites(state), None, core.diagnostics(state)).measures()
 
 
 def measure_inside(core: Core, state: Any, candidates: Candidates, fitness: Any, rows: Any) -> Measures:
-    """The measures in the middle of a step: of `state` with the first so many rows of the step counted.
+    """Return the measures in the middle of a step, with its first `rows` rows counted; traceable.
 
-    A step may be longer than the history is fine, and only telling all of it gives a state; but what the rows do to the
-    fitness of their tasks is known without.
+    The history may have several points within a step, which only a whole step turns into a new state. The best fitness
+    per task is known without that.
+
+    Args:
+        core: the algorithm on its problem.
+        state: the state before the step is told.
+        candidates: the candidates of the step.
+        fitness: `(rows of the step,)`.
+        rows: the number of rows to count.
     """
-    archive = core.elites(state).archive
+    before = measure(core, state)
     counted = jnp.arange(len(candidates)) < rows
     number = candidates.niches if candidates.numbers is None else candidates.numbers
     failed = counted & (jnp.isnan(fitness) | (fitness == jnp.inf))
     infeasible = counted & (fitness == -jnp.inf)
     place = jnp.where(counted & jnp.isfinite(fitness), number, NOWHERE)
     return Measures(
-        fitness=archive.fitness.at[place].max(fitness, mode="drop"),
-        told=archive.told + jnp.sum(counted, dtype=jnp.int32),
-        failed=archive.failed + jnp.sum(failed, dtype=jnp.int32),
-        infeasible=archive.infeasible + jnp.sum(infeasible, dtype=jnp.int32),
-        diagnostics=core.diagnostics(state),
+        fitness=before.fitness.at[place].max(fitness, mode="drop"),
+        told=before.told + jnp.sum(counted, dtype=jnp.int32),
+        failed=before.failed + jnp.sum(failed, dtype=jnp.int32),
+        infeasible=before.infeasible + jnp.sum(infeasible, dtype=jnp.int32),
+        diagnostics=before.diagnostics,
     )
 
 
-_measure = jax.jit(measure)
-
-
-@jax.jit
-def _elites(core: Core, states: Any) -> Elites:
-    return jax.vmap(core.elites)(states)
-
-
-def one_by_one(whole: Any) -> list[Any]:
-    """What stands side by side along the first axis of each array, one by one, on the host."""
-    fetched = jax.device_get(whole)
+def one_by_one(batched: Any) -> list[Any]:
+    """Fetch a pytree of arrays whose first axis is the replicates; return one pytree per replicate."""
+    fetched = jax.device_get(batched)
     return [jax.tree.map(itemgetter(i), fetched) for i in range(len(jax.tree.leaves(fetched)[0]))]
 
 
-def measures(core: Core, states: Any) -> list[Measures]:
-    """The measures of states that stand side by side."""
-    return one_by_one(_measure(core, states))
-
-
-def elites(core: Core, states: Any) -> list[Elites]:
-    """The elites of states that stand side by side."""
-    return one_by_one(_elites(core, states))
-
-
-@jax.jit
-def _findings(core: Core, states: Any) -> tuple[Elites, Kept | None]:
-    return jax.vmap(lambda state: (core.elites(state), core.kept(state)))(states)
-
-
-def findings(core: Core, states: Any) -> list[tuple[Elites, Kept | None]]:
-    """The elites of states that stand side by side, and what is kept besides: all that a result is made of."""
-    return one_by_one(_findings(core, states))
-
-
 def logged_points(job: Job, opening_rows: int) -> list[int]:
-    """After which evaluations the history gets a row: first, second, fourth... batch, then 200 times evenly.
+    """Return the numbers of evaluations at which the history gets a row.
 
-    They do not depend on how many rows the algorithm's steps have, so that histories can be compared. What comes before
-    the first step gets one row, at its end.
+    These are batches 1, 2, 4, ... and then 200 points at equal distances. They do not depend on the number of rows per
+    step of the algorithm, so histories can be compared. The time before the first step gets one row, at its end.
     """
     start = min(job.initial_rows, job.evaluations)
     batches = -(-(job.evaluations - start) // job.batch_size)
@@ -129,12 +127,12 @@ class Recorder:
     """The history of one run, row by row.
 
     Args:
-        job: what `solve` was asked for.
-        seed: of the run.
-        replicate: its number among the replicates.
-        callback: told each row.
-        folder: of the run, which gets each row as it comes.
-        failures: of the run.
+        job: the checked request.
+        seed: the seed of the run.
+        replicate: the number of the run among the replicates.
+        callback: called with each row.
+        folder: the run folder, which each row is written to at once.
+        failures: the failure log of the run.
     """
 
     job: Job
@@ -147,11 +145,11 @@ class Recorder:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def start_clock(self) -> None:
-        """Count seconds from now: what came before was compilation, or another process."""
+        """Count seconds from now on, without compilation; seconds of an earlier process are kept."""
         self.begin = time.monotonic() - (self.rows[-1]["seconds"] if self.rows else 0.0)
 
     def log(self, now: Measures) -> None:
-        """Add a row, unless nothing was told since the last one."""
+        """Add a row, unless no result was told since the last one."""
         evaluations = int(now.told)
         if self.rows and self.rows[-1]["evaluations"] == evaluations:
             return
@@ -161,7 +159,7 @@ class Recorder:
             row["mean_all"] = metrics.mean_all(now.fitness, self.job.worst)
         row |= {"failed": int(now.failed), "infeasible": int(now.infeasible)}
         for name, value in now.diagnostics.items():
-            if isinstance(value, tuple | Columns):  # a column for each of some, such as tried_10 or tried_copy
+            if isinstance(value, tuple | Columns):  # one column per entry, such as tried_10 or tried_copy
                 which, values = (value.names, value.values) if isinstance(value, Columns) else value
                 row |= {f"{name}_{each}": number for each, number in zip(which, values.tolist(), strict=True)}
             else:
@@ -173,17 +171,17 @@ class Recorder:
             self.callback({"replicate": self.replicate, **row})
 
     def history(self) -> dict[str, np.ndarray]:
-        """The rows as columns."""
+        """Return the rows as columns."""
         return {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """What a checkpoint keeps of it: arrays, and the rest."""
+        """Return what a checkpoint keeps: arrays, and plain values."""
         history = self.history()
         arrays = {f"history.{name}": column for name, column in history.items()}
         return arrays, {"history": list(history), "failures": self.failures.snapshot()}
 
     def restore(self, kept: Checkpoint) -> None:
-        """Go on from a checkpoint; what was written after it is taken back."""
+        """Continue from a checkpoint, and remove rows that were written after it."""
         columns = {name: kept.arrays[f"history.{name}"] for name in kept.about["history"]}
         self.rows = [
             dict(zip(columns, row, strict=True))
@@ -195,19 +193,19 @@ class Recorder:
 
 
 def make_result(
-    found: tuple[Elites, Kept | None], problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
+    found: Findings, problem: Problem, settings: dict[str, Any], *, recorder: Recorder | None = None
 ) -> Result:
-    """Return what a run found."""
-    (archive, chosen), kept = found
+    """Return the result of a run."""
+    (archive, chosen), kept, _ = found
     solved = np.isfinite(archive.fitness)
     failed = int(archive.failed)
     failures = {"nan": failed} if failed else {}
     optimum = worst = None
     if recorder is not None:
         job = recorder.job
-        if job.call != "jax":  # a compiled fitness, and a user's own loop, know only one kind of failure
+        if job.call != "jax":  # compiled functions and loops of users have only one kind of failure
             failures = dict(recorder.failures.counts)
-        # A box, which stands for all tasks, has one value.
+        # A te.Box has one value for all of its tasks.
         optimum, worst = (
             None if values is None else np.broadcast_to(values, len(solved)) for values in (job.optimum, job.worst)
         )

@@ -1,7 +1,7 @@
-"""The same loop for a JAX fitness, compiled whole, in the precision that the user's JAX has."""
+"""The loop over a JAX fitness, compiled as a whole, in the precision that the user's JAX has."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -11,11 +11,11 @@ import numpy as np
 from jax import Array, lax
 
 from taskelites.algorithms import Candidates, Core
+from taskelites.compile_cache import clear_full_compile_cache
 from taskelites.core import metrics, random
 from taskelites.evaluation import JaxFitness, compiled_errors
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, Snapshot
-from taskelites.search.compile_cache import clear_full_compile_cache
 from taskelites.search.history import (
     Measures,
     Recorder,
@@ -33,19 +33,18 @@ from taskelites.search.snapshot import from_arrays, to_arrays
 
 
 def _side_by_side(run: Callable[[Any], Any], states: Any) -> Any:
-    """`vmap`, but for a single run: there, branches of an algorithm stay branches, of which only one is taken."""
+    """Apply `vmap`, except for a single run: its branches stay branches, of which only one is taken."""
     if len(jax.tree.leaves(states)[0]) > 1:
         return jax.vmap(run)(states)
     return jax.tree.map(lambda leaf: leaf[None], run(jax.tree.map(itemgetter(0), states)))
 
 
-@partial(jax.jit, static_argnames="evaluate")
 def _advance(
-    core: Core, evaluate: JaxFitness, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
+    evaluate: JaxFitness, core: Core, states: Any, steps: Array, rows_told: Array, target: Array | None, share: Array
 ) -> tuple[Any, Measures]:
-    """So many steps of all replicates, `rows_told` rows of each told; a replicate that has its target stands still.
+    """Take `steps` steps of all replicates, and tell `rows_told` rows of each; one that has its target stands still.
 
-    Returns the states and their measures: one dispatch for both, since each costs as much as some twenty steps.
+    Returns the states and their measures in one dispatch, which costs as much as some twenty steps.
     """
 
     def step(state: Any) -> Any:
@@ -63,12 +62,11 @@ def _advance(
         return lax.while_loop(lambda carry: goes_on(*carry), lambda carry: (carry[0] + 1, step(carry[1])), start)[1]
 
     states = _side_by_side(run, states)
-    return states, measure(core, states)
+    return states, jax.vmap(measure, in_axes=(None, 0))(core, states)
 
 
-@partial(jax.jit, static_argnames="evaluate")
-def _inside(core: Core, evaluate: JaxFitness, states: Any, rows: Array, target: Array | None, share: Array) -> Measures:
-    """The measures after the first so many rows of the next step, `(replicates, points)`; see `measure_inside`."""
+def _inside(evaluate: JaxFitness, core: Core, states: Any, rows: Array, target: Array | None, share: Array) -> Measures:
+    """Return the measures after the first `rows` rows of the next step, `(replicates, points)`."""
 
     def run(state: Any) -> Measures:
         candidates, asked = core.ask(state)
@@ -82,19 +80,37 @@ def _inside(core: Core, evaluate: JaxFitness, states: Any, rows: Array, target: 
     return jax.vmap(run)(states)
 
 
-@partial(jax.jit, static_argnames="evaluate")
-def _adopt(core: Core, evaluate: JaxFitness, states: Any, initial: Candidates, rows_told: Array) -> Any:
+def _adopt(evaluate: JaxFitness, core: Core, states: Any, initial: Candidates, rows_told: Array) -> Any:
     return jax.vmap(lambda state, known: core.adopt(state, known, evaluate(known, rows_told)))(states, initial)
 
 
+class _Programs:
+    """The compiled programs of one fitness; they take megabytes, which are freed with this object."""
+
+    def __init__(self, evaluate: JaxFitness) -> None:
+        self.advance = jax.jit(partial(_advance, evaluate))
+        self.inside = jax.jit(partial(_inside, evaluate))
+        self.adopt = jax.jit(partial(_adopt, evaluate))
+
+
+@lru_cache(maxsize=8)
+def programs_of(evaluate: JaxFitness) -> _Programs:
+    """Return the programs of a fitness; an equal one that was used recently shares them."""
+    return _Programs(evaluate)
+
+
 @jax.jit
-def _init(core: Core, keys: Array) -> tuple[Any, Candidates | None]:
+def _init(core: Core, seeds: Array) -> tuple[Array, Any, Candidates | None]:
+    keys = jax.vmap(random.key)(seeds)
     states = jax.vmap(core.init)(keys)
-    return states, jax.vmap(core.opening)(states)
+    return keys, states, jax.vmap(core.opening)(states)
+
+
+_findings = jax.jit(jax.vmap(findings, in_axes=(None, 0)))
 
 
 def _stops(points: list[int], done: int, rows: int) -> list[tuple[int, list[int]]]:
-    """For each step that holds points: how many whole steps come before it, and how many of its rows each counts."""
+    """Return, for each step with points inside, the number of steps before it and the row of each point."""
     stops: list[tuple[int, list[int]]] = []
     for point in points:
         step, inside = divmod(point - done, rows)
@@ -109,10 +125,10 @@ class JaxLoop:
     """Runs of a JAX fitness, side by side in one compiled loop.
 
     Args:
-        job: what `solve` was asked for.
+        job: the checked request.
         recorders: one per run.
-        control: what the loop reports to.
-        prepared: what `prepare` returned, for several loops that share a program.
+        control: the interruption, the checkpoints and the progress of the loop.
+        prepared: the return value of `prepare`, for loops that share their programs.
     """
 
     def __init__(
@@ -125,9 +141,10 @@ class JaxLoop:
         self.job = job
         self.recorders = recorders
         self.control = control
-        self.core, self.evaluate = prepared or self.prepare(job)
-        self.keys = jnp.stack([jax.random.key(recorder.seed, impl=random.IMPLEMENTATION) for recorder in recorders])
-        self.states, self.opening = _init(self.core, self.keys)
+        self.core, evaluate = prepared or self.prepare(job)
+        self.programs = programs_of(evaluate)
+        seeds = np.array([recorder.seed for recorder in recorders], np.uint32)
+        self.keys, self.states, self.opening = _init(self.core, seeds)
         self.shown = self.states
         self.opening_rows = 0 if self.opening is None else self.opening.niches.shape[1]
         self.begin = min(job.initial_rows + self.opening_rows, job.evaluations)
@@ -138,7 +155,7 @@ class JaxLoop:
 
     @staticmethod
     def prepare(job: Job) -> tuple[Core, JaxFitness]:
-        """The algorithm on the problem, and the fitness, checked."""
+        """Return the algorithm on the problem, and the checked fitness."""
         clear_full_compile_cache()
         core = job.settings.bind(job.problem, job.batch_size)
         used = core.behaviour_dim
@@ -147,7 +164,7 @@ class JaxLoop:
         return core, evaluate
 
     def compile(self) -> None:
-        """Compile what a run consists of, by taking no steps."""
+        """Compile all programs of a run, by taking no steps."""
         self._advanced(0, self.core.rows)
         # The last point is told, not looked at.
         *looked_at, _ = (number for _, inside in self.stops for number in inside)
@@ -163,6 +180,8 @@ class JaxLoop:
         """Run until the budget is spent, all have their target, or the user interrupts; see `Loop`."""
         with compiled_errors():
             self.compile()
+            if self.control.bar is not None:
+                self.control.bar.begin()
             for recorder in self.recorders:
                 recorder.start_clock()
             if not self.reached:
@@ -195,7 +214,7 @@ class JaxLoop:
                 fitness = np.concatenate([its_own.fitness for its_own in now])
                 control.bar.update(control.shown_before + max(told) * len(told), partial(metrics.summary, fitness))
             self.reached = begin + step * rows + inside[-1]
-            if control.interruption.noted and looks and not cut:  # the result shows what the history does
+            if control.interruption.noted and looks and not cut:  # the result agrees with the history
                 self.shown, _ = self._advanced(1, looks[-1])
             if control.interruption.noted or all(count < self.reached for count in told):
                 break
@@ -208,7 +227,7 @@ class JaxLoop:
         return self.reached
 
     def snapshots(self) -> list[Snapshot]:
-        """What checkpoints keep, one a replicate."""
+        """Return the snapshot of each run, for a checkpoint."""
         states = to_arrays("state", self.states)
         kept: list[Snapshot] = []
         for i, recorder in enumerate(self.recorders):
@@ -218,12 +237,12 @@ class JaxLoop:
         return kept
 
     def restore(self, checkpoints: list[Checkpoint | None]) -> None:
-        """Go on from checkpoints, which are all of one position, or all None."""
+        """Continue from checkpoints of one position, or begin anew if all are None."""
         kept = [each for each in checkpoints if each is not None]
         if not kept:
             return
         reached = kept[0].about["reached"]
-        if reached < self.job.initial_rows + self.opening_rows:  # the budget ended there: begin again, it is little
+        if reached < self.job.initial_rows + self.opening_rows:  # the budget ended before the first step: begin anew
             return
         names = [name for name in kept[0].arrays if name.startswith("state")]
         states = {name: np.stack([each.arrays[name] for each in kept]) for name in names}
@@ -234,38 +253,38 @@ class JaxLoop:
             recorder.restore(each)
 
     def _looked_inside(self, rows: list[int]) -> list[Measures]:
-        """The measures after so many rows of the next step, for each of these numbers."""
+        """Return the measures after each of these numbers of rows of the next step."""
         if not rows:
             return []
-        # Always as many points, so that it is compiled once.
+        # Padded to one length, so that one program serves all steps.
         widest = max(len(inside) for _, inside in self.stops)
         padded = np.pad(np.array(rows, np.int32), (0, widest - len(rows)))
-        found = jax.device_get(_inside(self.core, self.evaluate, self.states, padded, self.target, self.job.share))
+        found = jax.device_get(self.programs.inside(self.core, self.states, padded, self.target, self.job.share))
         return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]
 
     def _adopt_before(self) -> None:
-        """Evaluate what comes before the first step."""
+        """Evaluate the candidates that come before the first step."""
         job, done = self.job, 0
         known: list[Candidates] = []
         if job.initial is not None:
             alone = [job.initial.candidates(key, job.problem) for key in self.keys]
-            known.append(jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone))
+            known.append(jax.tree.map(lambda *leaves: np.stack(leaves), *alone))
         if self.opening is not None:
             known.append(self.opening)
         for candidates in known:
             rows = min(candidates.niches.shape[1], job.evaluations - done)
-            self.states = _adopt(self.core, self.evaluate, self.states, candidates, rows)
+            self.states = self.programs.adopt(self.core, self.states, candidates, rows)
             done += rows
 
     def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
-        return _advance(self.core, self.evaluate, self.states, steps, rows_told, self.target, self.job.share)
+        return self.programs.advance(self.core, self.states, steps, rows_told, self.target, self.job.share)
 
     def results(self) -> list[Result]:
-        """Return what was found, one per run."""
+        """Return the result of each run."""
         job = self.job
         bits = jnp.zeros(()).dtype.itemsize * 8
         shared = {"side_by_side": len(self.recorders)} if len(self.recorders) > 1 else {}
-        found = findings(self.core, self.shown)
+        found = one_by_one(_findings(self.core, self.shown))
         return [
             make_result(each, job.problem, self._about(recorder.seed, bits) | shared, recorder=recorder)
             for recorder, each in zip(self.recorders, found, strict=True)

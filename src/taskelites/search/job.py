@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax import Array
 
 from taskelites.algorithms import Candidates, as_algorithm
 from taskelites.core import random
+from taskelites.core.pytree import constant
 from taskelites.core.selection import uniform_integers
 from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, whole_number
 from taskelites.evaluation import EvaluationOptions
@@ -64,12 +66,14 @@ class Initial:
         tasks = problem.finite_tasks("initial=")
         niches = self.niches
         if niches is None:
-            words = random.words(random.fold_in(key, 2**31 - 1), (len(self.solutions),))
-            niches = np.asarray(uniform_integers(words, jnp.uint32(len(tasks))))
-        descriptors = None if tasks.descriptors is None else jnp.asarray(tasks.descriptors[niches])
-        return Candidates(
-            solutions=jnp.asarray(self.solutions), niches=jnp.asarray(niches, jnp.int32), tasks=descriptors
-        )
+            niches = np.asarray(_random_niches(key, len(self.solutions), np.uint32(len(tasks))))
+        descriptors = None if tasks.descriptors is None else constant(tasks.descriptors[niches])
+        return Candidates(solutions=constant(self.solutions), niches=constant(niches, np.int32), tasks=descriptors)
+
+
+@partial(jax.jit, static_argnames="rows")
+def _random_niches(key: Array, rows: int, tasks: Array) -> Array:
+    return uniform_integers(random.words(random.fold_in(key, 2**31 - 1), (rows,)), tasks)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from taskelites.errors import InvalidCallError, InvalidTypeError, InvalidValueEr
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.problem.problem import Problem
 from taskelites.results.result import Result
-from taskelites.search.history import findings, make_result
+from taskelites.search.history import make_result
 from taskelites.search.job import as_ahead, as_initial, task_warnings
 from taskelites.search.stepper import Stepper
 
@@ -125,7 +125,7 @@ class Optimizer:
     def result(self) -> Result:
         """Return the elites found so far."""
         stepper = self._stepper
-        return make_result(stepper.look(findings), stepper.problem, stepper.about("ask/tell"))
+        return make_result(stepper.read(), stepper.problem, stepper.about("ask/tell"))
 
 
 def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:

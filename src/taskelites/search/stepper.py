@@ -7,7 +7,7 @@ told to a copy of the state, so that a run whose budget is raised later gives wh
 Everything runs in 64 bits on the CPU, whatever the user's JAX uses.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,16 +15,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.compile_cache import clear_full_compile_cache
 from taskelites.core import random
 from taskelites.errors import InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 from taskelites.runs import Checkpoint, Snapshot
-from taskelites.search.compile_cache import clear_full_compile_cache
-from taskelites.search.history import Measures, about_run, measure_inside
+from taskelites.search.history import Findings, Measures, about_run, findings, measure_inside
 from taskelites.search.job import Initial, Job, as_seed
 from taskelites.search.snapshot import from_arrays, to_arrays
 
@@ -41,32 +41,37 @@ def _ask_round(core: Core, state: Any, ahead: int) -> tuple[Any, Candidates]:
     if ahead == 1:
         candidates, state = core.ask(state)
         return state, candidates
-    state, batches = jax.lax.scan(lambda state, _: core.ask(state)[::-1], state, length=ahead)
+    state, batches = lax.scan(lambda state, _: core.ask(state)[::-1], state, length=ahead)
     return state, jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), batches)
+
+
+# Traced once for its shapes and for `_step`.
+_asked = jax.jit(_ask_round, static_argnames="ahead", inline=True)
 
 
 def _tell_round(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation, ahead: int) -> Any:
     """Tell the batches of a round in order; a batch without results does not change the state."""
-    if ahead == 1:
-        return core.tell(state, candidates, evaluation)[0]
 
     def tell(state: Any, batch: tuple[Candidates, Evaluation]) -> tuple[Any, None]:
         # Some algorithms count a batch without results as an attempt.
-        some = batch[1].told.any()  # type: ignore[union-attr]  # an Optimizer always says which rows are told
-        return jax.lax.cond(some, lambda: core.tell(state, *batch)[0], lambda: state), None
+        some = batch[1].told.any()  # type: ignore[union-attr]  # a Stepper always says which rows are told
+        return lax.cond(some, lambda: core.tell(state, *batch)[0], lambda: state), None
 
+    if ahead == 1:
+        return tell(state, (candidates, evaluation))[0]
     batches = jax.tree.map(
         lambda leaf: leaf.reshape(ahead, leaf.shape[0] // ahead, *leaf.shape[1:]), (candidates, evaluation)
     )
-    return jax.lax.scan(tell, state, batches)[0]
+    return lax.scan(tell, state, batches)[0]
 
 
 @partial(jax.jit, static_argnames="ahead", donate_argnames="state")
-def _tell_ask(
-    core: Core, state: Any, candidates: Candidates, evaluation: Evaluation, ahead: int
-) -> tuple[Any, Candidates]:
-    """Tell, and ask the next round in the same dispatch, which costs more than the work in it."""
-    return _ask_round(core, _tell_round(core, state, candidates, evaluation, ahead), ahead)
+def _step(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation, ahead: int) -> tuple[Any, Candidates]:
+    """Tell a round, and ask the next one in the same dispatch, which costs more than the work in it.
+
+    The first round follows an empty one, so it needs no program of its own, which would take seconds to compile.
+    """
+    return _asked(core, _tell_round(core, state, candidates, evaluation, ahead), ahead)
 
 
 @partial(jax.jit, donate_argnames="state")
@@ -79,10 +84,18 @@ def _tell(core: Core, state: Any, candidates: Candidates, evaluation: Evaluation
     return core.tell(state, candidates, evaluation)[0]
 
 
-_ask = jax.jit(_ask_round, static_argnames="ahead", donate_argnames="state")
+@partial(jax.jit, static_argnames="ahead")
+def _init(core: Core, seed: Array, ahead: int) -> tuple[Array, Any, Candidates | None, Candidates]:
+    """Return the key of the run, the first state, the algorithm's opening, and candidates for an empty round."""
+    key = random.key(seed)
+    state = core.init(key)
+    like = jax.eval_shape(partial(_asked, ahead=ahead), core, state)[1]
+    return key, state, core.opening(state), jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
 
 
 _measure_inside = jax.jit(measure_inside)
+_findings = jax.jit(findings)
+_copy = jax.jit(partial(jax.tree.map, jnp.copy))
 
 
 def batches_ahead(core: Core, batch_size: int, ahead: int) -> int:
@@ -91,12 +104,6 @@ def batches_ahead(core: Core, batch_size: int, ahead: int) -> int:
     It is 1 for an algorithm that learns from whole steps, or whose step is larger than a batch.
     """
     return ahead if core.any_order and core.rows <= batch_size else 1
-
-
-@jax.jit
-def _init(core: Core, key: Array) -> tuple[Any, Candidates | None]:
-    state = core.init(key)
-    return state, core.opening(state)
 
 
 class Round:
@@ -119,6 +126,11 @@ class Round:
         self.fitness = np.full(rows, np.nan)
         self.behaviour = np.full((rows, behaviour_dim), np.nan) if behaviour_dim else None
         self.on_host: Candidates | None = None
+
+    def evaluation(self) -> Evaluation:
+        """Return the results so far."""
+        told = np.arange(len(self.candidates)) < self.row
+        return Evaluation(fitness=self.fitness, told=told, behaviour=self.behaviour)  # type: ignore[arg-type]
 
 
 class Stepper:
@@ -156,19 +168,24 @@ class Stepper:
             self.behaviour_dim = int(self.core.behaviour_dim)
             self.ahead = batches_ahead(self.core, batch_size, ahead)
             problem.returned_behaviour(self.behaviour_dim)  # raises if it does not fit
-            key = jax.random.key(self.seed, impl=random.IMPLEMENTATION)
-            self._state, opening = _init(self.core, key)
+            key, self._state, opening, self._no_candidates = _init(self.core, np.uint32(self.seed), self.ahead)
             known = None if initial is None else initial.candidates(key, problem)
             self._openings = [candidates for candidates in (known, opening) if candidates is not None]
             self.opening_rows = 0 if opening is None else len(opening)
-            self.round = self._next_round()
+            self.round = self._round_after(self._empty_round())
 
-    def _next_round(self) -> Round:
-        """Return the next round of candidates from before the first step or, after those, ask one."""
+    def _empty_round(self) -> Round:
+        return Round(self._no_candidates, self.behaviour_dim, opening=False)
+
+    def _round_after(self, told: Round) -> Round:
+        """Tell a round; return the next one of those before the first step or, after them, ask one."""
+        if told.opening:
+            self._state = _adopt(self.core, self._state, told.candidates, told.evaluation())
+            told = self._empty_round()
         if self._openings:
             return Round(self._openings.pop(0), self.behaviour_dim, opening=True)
-        self._state, candidates = _ask(self.core, self._state, self.ahead)
-        return Round(candidates, self.behaviour_dim, opening=False)
+        self._state, asked = _step(self.core, self._state, told.candidates, told.evaluation(), self.ahead)
+        return Round(asked, self.behaviour_dim, opening=False)
 
     def part(self, start: int, at_most: int | None) -> Candidates:
         """Return candidates of the round on the host, from row `start` and at most `at_most` of them.
@@ -201,13 +218,13 @@ class Stepper:
         if now.row < len(now.candidates):
             return
         with host_precision():
-            self._state, asked = self._told(self._state)
-            self.round = self._next_round() if asked is None else Round(asked, self.behaviour_dim, opening=False)
+            self.round = self._round_after(now)
 
     def ask_batch(self) -> Candidates:
         """Ask a batch beside the round. Its results go to `tell_rows`, in any order and grouping."""
+        empty = self._empty_round()
         with host_precision():
-            self._state, candidates = _ask(self.core, self._state, 1)
+            self._state, candidates = _step(self.core, self._state, empty.candidates, empty.evaluation(), 1)
         return candidates
 
     def tell_rows(self, candidates: Candidates, evaluation: Evaluation, rows: int) -> None:
@@ -216,21 +233,16 @@ class Stepper:
             self._state = _tell(self.core, self._state, candidates, evaluation)
         self.evaluations += rows
 
-    def _told(self, state: Any) -> tuple[Any, Candidates | None]:
-        """Tell the round to `state`, which is donated; return the new state and the next round, if it was asked."""
-        now = self.round
-        told = np.arange(len(now.candidates)) < now.row
-        evaluation = Evaluation(fitness=now.fitness, told=told, behaviour=now.behaviour)  # type: ignore[arg-type]
-        if now.opening:
-            return _adopt(self.core, state, now.candidates, evaluation), None
-        return _tell_ask(self.core, state, now.candidates, evaluation, self.ahead)
-
     def state_now(self) -> Any:
         """Return the state after all results; in the middle of a round, a preview told to a copy."""
-        if self.round.row == 0:
+        now = self.round
+        if now.row == 0:
             return self._state
         with host_precision():
-            return self._told(jax.tree.map(jnp.copy, self._state))[0]
+            copy = _copy(self._state)
+            if now.opening:
+                return _adopt(self.core, copy, now.candidates, now.evaluation())
+            return _step(self.core, copy, now.candidates, now.evaluation(), self.ahead)[0]
 
     def snapshot(self) -> Snapshot:
         """Return what a checkpoint keeps, in the middle of a round or between two."""
@@ -251,10 +263,10 @@ class Stepper:
         with host_precision():
             self._state = from_arrays("state", self._state, kept.arrays)
             while len(self._openings) > about["openings"]:
-                now = self._next_round()
+                now = Round(self._openings.pop(0), self.behaviour_dim, opening=True)
             if not about["opening"]:
-                _, like = jax.eval_shape(lambda state: _ask_round(self.core, state, self.ahead), self._state)
-                now = Round(from_arrays("candidates", like, kept.arrays), self.behaviour_dim, opening=False)
+                candidates = from_arrays("candidates", self._no_candidates, kept.arrays)
+                now = Round(candidates, self.behaviour_dim, opening=False)
         if kept.arrays["fitness"].shape != now.fitness.shape:
             raise InvalidValueError(
                 "the checkpoint does not fit this problem: its round has a different number of candidates; "
@@ -272,10 +284,10 @@ class Stepper:
             inside = _measure_inside(self.core, self._state, now.candidates, now.fitness, now.row)
             return jax.device_get(inside)
 
-    def look(self, at: Callable[[Core, Any], list[Any]]) -> Any:
-        """Return `measures`, `elites` or `findings` of the state."""
+    def read(self) -> Findings:
+        """Return what was found after all results, as NumPy arrays."""
         with host_precision():
-            return at(self.core, jax.tree.map(lambda leaf: leaf[None], self.state_now()))[0]
+            return jax.device_get(_findings(self.core, self.state_now()))
 
     def about(self, call: str, job: Job | None = None) -> dict[str, Any]:
         """Return the settings of the result, as plain values."""

@@ -14,7 +14,7 @@ from taskelites.evaluation.dispatcher import evaluate_together
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, Snapshot
 from taskelites.runs.failure_log import raise_first
-from taskelites.search.history import Recorder, elites, findings, logged_points, make_result, measures
+from taskelites.search.history import Recorder, logged_points, make_result
 from taskelites.search.job import Job
 from taskelites.search.loop import Control
 from taskelites.search.stepper import Stepper
@@ -66,7 +66,7 @@ class SearchRun:
             return False
         if stepper.round.row > 0 and stepper.evaluations not in self._points:
             return False  # an uninterrupted run checks the target only at these points
-        archive = stepper.look(elites).archive
+        archive = stepper.read().elites.archive
         return bool(metrics.reached(archive.fitness, archive.evaluations, target, self.job.share))
 
     def ask(self) -> Candidates:
@@ -133,7 +133,7 @@ class SearchRun:
         about = self.stepper.about(self.job.call, self.job)
         if side_by_side > 1:  # they share the seconds of the history
             about |= {"side_by_side": side_by_side}
-        return make_result(self.stepper.look(findings), self.job.problem, about, recorder=self.recorder)
+        return make_result(self.stepper.read(), self.job.problem, about, recorder=self.recorder)
 
 
 class SyncLoop:
@@ -174,6 +174,8 @@ class SyncLoop:
             halt=self.halted,
             note=self.control.note,
         )
+        if self.control.bar is not None:
+            self.control.bar.begin()
         for run in self.runs:
             run.recorder.start_clock()
         try:
@@ -206,7 +208,7 @@ class SyncLoop:
         if stopped and checkpointer is not None:  # before the last row, which an uninterrupted run does not have
             checkpointer.save(self.position, self.snapshots)
         for run in self.runs:
-            run.recorder.log(run.stepper.look(measures))
+            run.recorder.log(run.stepper.read().measures())
         if not stopped and checkpointer is not None:
             checkpointer.save(self.position, self.snapshots)
 
