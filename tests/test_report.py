@@ -734,7 +734,7 @@ def test_mistakes(tmp_path):
     with pytest.raises(ValueError, match="result must hold at least one Result, but the list is empty"):
         te.show.report([], tmp_path / "a.html")
     other = te.Domain(name="other", fitness=lambda x, t: 0.0, tasks=[[0.0, 2.0]], bounds=(0, 1), dim=3)
-    with pytest.raises(ValueError, match="domain must be a domain of the result's tasks, but 'other' has other descr"):
+    with pytest.raises(ValueError, match="domain must be a domain with the result's tasks, but 'other' has other"):
         te.show.report(result, tmp_path / "a.html", domain=other)
     with pytest.raises(TypeError, match=r"domain must be a domain, such as te\.domain or te\.Domain make, not str"):
         te.show.report(result, tmp_path / "a.html", domain="arm")

@@ -522,7 +522,7 @@ def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path
 
     mapped, path = small_map(), tmp_path / "kept.npz"
     elites = best_elites(mapped, 0.05)
-    with pytest.raises(te.Interrupted, match=r"after 120 of 539 evaluations of the transfer; the same again"):
+    with pytest.raises(te.Interrupted, match=r"after 120 of 539 evaluations of the transfer; the same call"):
         evaluate_transfer(mapped, on(counted), elites, path)
     found = evaluate_transfer(mapped, on(counted), elites, path)
     assert sum(calls) == 49 * 11

@@ -1,4 +1,4 @@
-"""What a result tells: elites measured again, a few of them for all tasks, their copies on other tasks; failures."""
+"""Analysis of results: re-evaluation, cover sets, transfer between tasks, and failures."""
 
 from taskelites.analysis.covering import Cover, cover
 from taskelites.analysis.noise import reevaluate

@@ -1,4 +1,4 @@
-"""A few solutions for all tasks: which elites together serve them best, and what is lost against one elite a task."""
+"""Cover sets: a few elites that together serve all tasks, and their loss compared with one elite per task."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -8,7 +8,7 @@ import numpy as np
 
 from taskelites.analysis.elites import chosen_elites, ranking, spread_elites
 from taskelites.analysis.evaluate import make_trial
-from taskelites.analysis.transferring import Transfer, try_on_all
+from taskelites.analysis.transferring import Transfer, evaluate_on_all
 from taskelites.errors import whole_number
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
 from taskelites.problem.problem import Call
@@ -22,18 +22,18 @@ DEFAULT_CANDIDATES = 100
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cover:
-    """A few elites for all tasks, in the order in which they were chosen: the first k are the cover of size k.
+    """A few elites that serve all tasks, in the order of choice: the first k are the cover of size k.
 
     Attributes:
-        elites: `(k,)`, the tasks that they are of.
-        solutions: `(k, dim)`, the same as solutions.
-        tasks: `(m,)`, the tasks that they are to serve: all that are solved.
-        own: `(m,)`, what each task's own elite gives, evaluated again (where that failed, what the result says).
-        served: `(k, m)`, what each of them gives on each task; NaN where it failed or is infeasible.
-        floor: `(m,)`, what a task counts as that none of them serves.
-        number: how many tasks the result has, solved or not.
-        candidates: how many elites they were chosen from.
-        asked: how many were asked for, if that is known; there are fewer where more do not help.
+        elites: `(k,)`, tasks that the chosen elites belong to.
+        solutions: `(k, dim)`, their solutions.
+        tasks: `(m,)`, the tasks to serve: all solved tasks.
+        own: `(m,)`, fitness of each task's own elite, evaluated again; if that failed, its fitness in the result.
+        served: `(k, m)`, fitness of each chosen elite on each task; NaN if it failed or is infeasible.
+        floor: `(m,)`, fitness assumed for a task that no chosen elite serves.
+        number: number of tasks of the result, solved or not.
+        candidates: number of elites to choose from.
+        asked: requested number of elites, if known; fewer are chosen if more do not help.
     """
 
     elites: np.ndarray
@@ -51,12 +51,12 @@ class Cover:
 
     def __repr__(self) -> str:
         loss = float(self.loss().mean())
-        return f"<Cover: {len(self)} elites for {len(self.tasks):,} tasks, mean loss {loss:.4g} against one a task>"
+        return f"<Cover: {len(self)} elites for {len(self.tasks):,} tasks, mean loss {loss:.4g} against one per task>"
 
     def assignment(self, k: int | None = None) -> np.ndarray:
-        """Which of the first k elites serves each task, `(n,)`: the number of the task that it is of.
+        """Return which of the first k elites serves each task, `(n,)`, as the index of the elite's own task.
 
-        -1 where none of them gives a number, and for a task that was never solved. Of equals the earlier one serves.
+        -1 for unsolved tasks, and for tasks on which all k elites fail. In a tie, the elite chosen earlier serves.
         """
         served = self._first(k)
         known = np.where(np.isnan(served), -np.inf, served)
@@ -66,32 +66,32 @@ class Cover:
         return chosen
 
     def fitness(self, k: int | None = None) -> np.ndarray:
-        """What each task gets from the first k elites, `(n,)`; NaN where `assignment` has -1."""
+        """Return the best fitness of the first k elites on each task, `(n,)`; NaN where `assignment` is -1."""
         best = np.full(self.number, np.nan)
         best[self.tasks] = _best(self._first(k))
         return best
 
     def loss(self, k: int | None = None) -> np.ndarray:
-        """How much less each of `tasks` gets from the first k elites than from its own, `(m,)`; negative if more."""
+        """Return the fitness of each task's own elite minus the best of the first k elites, `(m,)`."""
         best = _best(self._first(k))
         return np.asarray(self.own - np.where(np.isnan(best), self.floor, best))
 
     def table(self, within: float | None = None) -> "pd.DataFrame":
-        """One row for each of k = 1, 2, 4, ... and the largest: what k elites give, and what is lost.
+        """Return a table with one row for each k = 1, 2, 4, ... and the full cover.
 
-        Columns: `k`, `mean` (fitness over the tasks), `loss` (mean), `loss_median`, `loss_95` (95 % of the tasks lose
-        no more), `loss_worst`, `unserved` (tasks on which all of them fail).
+        Columns: `k`, `mean` (mean fitness over tasks), `loss` (mean loss), `loss_median`, `loss_95` (95 % quantile),
+        `loss_worst`, `unserved` (number of tasks on which all k elites fail).
 
         Args:
-            within: adds a column `within`, the share of tasks that lose at most so much.
+            within: if given, adds a column `within` with the fraction of tasks whose loss is at most this.
         """
         import pandas as pd
 
         rows = []
         for k in self._sizes():
             loss = self.loss(k)
-            middle, most, worst = np.quantile(loss, [0.5, 0.95, 1.0])
-            row = {"k": k, "mean": (self.own - loss).mean(), "loss": loss.mean(), "loss_median": middle}
+            median, most, worst = np.quantile(loss, [0.5, 0.95, 1.0])
+            row = {"k": k, "mean": (self.own - loss).mean(), "loss": loss.mean(), "loss_median": median}
             row |= {"loss_95": most, "loss_worst": worst, "unserved": int(np.isnan(_best(self._first(k))).sum())}
             if within is not None:
                 row["within"] = float((loss <= within).mean())
@@ -99,7 +99,7 @@ class Cover:
         return pd.DataFrame(rows)
 
     def summary(self) -> str:
-        """The table for a person, with one elite a task as its last line.
+        """Return the table as text; its last line is for each task's own elite.
 
         Example:
             >>> import numpy as np
@@ -117,12 +117,12 @@ class Cover:
             2 tasks (3 more are unsolved), elites chosen from 2
             elites         mean    mean loss  95 % within   worst loss  unserved
                  1         1.25         0.25        0.475          0.5         0
-            a task          1.5
+               own          1.5
         """
         head, *lines = self._cells()
         rows = ["{:<6} {:>12} {:>12} {:>12} {:>12}  {}".format(*head)]
         rows += ["{:>6} {:>12} {:>12} {:>12} {:>12} {:>9}".format(*cells).rstrip() for cells in lines]
-        return "\n".join([self._heading(), *rows, *self._fewer()])
+        return "\n".join([self._heading(), *rows, *self._shortfall()])
 
     def _heading(self) -> str:
         missing = self.number - len(self.tasks)
@@ -130,30 +130,30 @@ class Cover:
         return f"{len(self.tasks):,} tasks{more}, elites chosen from {self.candidates:,}"
 
     def _cells(self) -> list[list[str]]:
-        """The lines of the summary, cell by cell."""
+        """Return the cells of the summary, row by row."""
         lines = [["elites", "mean", "mean loss", "95 % within", "worst loss", "unserved"]]
         for row in self.table().itertuples():
             numbers: Any = (row.mean, row.loss, row.loss_95, row.loss_worst)
             lines.append([f"{row.k}", *(f"{float(value):.6g}" for value in numbers), f"{row.unserved:,}"])
-        return [*lines, ["a task", f"{self.own.mean():.6g}", "", "", "", ""]]
+        return [*lines, ["own", f"{self.own.mean():.6g}", "", "", "", ""]]
 
-    def _fewer(self) -> list[str]:
-        """Why there are fewer than were asked for, if so."""
+    def _shortfall(self) -> list[str]:
+        """Return a line with the reason if fewer elites were chosen than requested, else no line."""
         if self.asked is None or self.asked <= len(self):
             return []
-        why = "there are no more candidates" if len(self) == self.candidates else "no other candidate would help"
-        return [f"{self.asked:,} elites were asked for: {why}"]
+        reason = "there are no more candidates" if len(self) == self.candidates else "no other candidate would help"
+        return [f"{self.asked:,} elites were requested: {reason}"]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary."""
+        """Return HTML for notebooks: the summary."""
         from taskelites.show.notebook import table_html
 
         table = table_html(self._cells(), heading=True)
-        fewer = "".join(f"<div>{line}</div>" for line in self._fewer())
-        return f"<div><div><strong>Cover</strong>: {self._heading()}</div>{table}{fewer}</div>"
+        shortfall = "".join(f"<div>{line}</div>" for line in self._shortfall())
+        return f"<div><div><strong>Cover</strong>: {self._heading()}</div>{table}{shortfall}</div>"
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """The loss over the number of elites (`taskelites.show.cover`). Returns the axes."""
+        """Plot the loss over the number of elites, and return the axes; see `taskelites.show.cover`."""
         from taskelites.show import cover as show_cover
 
         return show_cover(self, ax=ax, **kwargs)
@@ -180,33 +180,38 @@ def cover(
     progress: bool | None = None,
     **evaluation: Unpack[EvaluationKeywords],
 ) -> Cover:
-    """The k elites that together serve all solved tasks best, and what is lost against one elite a task.
+    """Choose k elites that together serve all solved tasks well, and measure the loss against one elite per task.
 
-    Candidates are evaluated on all tasks; then one after another is chosen that raises the mean over tasks of the best
-    of those chosen by most. That is greedy: the first is the best single one, and k of them reach at least 63 % of what
-    the best k candidates gain (Nemhauser, Wolsey and Fisher, 1978). Fewer than k come back if more do not help.
+    Candidates are evaluated on all tasks. Then elites are chosen greedily: each choice maximises the mean over tasks of
+    the best fitness among the chosen ones. The first is the best single elite, and the gain of k of them is at least
+    63 % of the gain of the best k candidates (Nemhauser, Wolsey and Fisher, 1978). Fewer than k elites are returned if
+    more do not help.
 
     Args:
-        result: the elites.
+        result: the result with the elites.
         fitness: a function, or a domain with the result's tasks.
-        k: how many.
-        candidates: the elites to choose from: how many, "all", "top 5 %", "top 10", or the numbers of tasks. By default
-            100 (all, if there are no more): half of them the best, half spread over the solutions. It makes
-            (candidates + 1) x solved tasks evaluations.
-        path: an `.npz` file that keeps what was evaluated, once a minute and at the end; the same again goes on.
-        call: how a function is called; as in the run of the result by default.
-        samples: calls for each evaluation, which is their mean, as for `te.solve`. With noise, one sample prefers
-            candidates that were lucky.
-        progress: whether to show it; by default, in a terminal.
-        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. An elite
-            that fails on a task does not serve it; a task that no chosen elite serves counts as the result's `worst`
-            (as the lowest value seen on it, if that is below), or else as the lowest value seen on any task.
+        k: number of elites to choose.
+        candidates: the elites to choose from: a number of elites, "all", "top 5 %", "top 10", or indices of tasks. A
+            number gives half the best elites and half spread over the space of solutions; the default is 100. The total
+            is (candidates + 1) x solved tasks evaluations.
+        path: `.npz` file to save values in, once per minute and at the end. The same call resumes from it.
+        call: how to call the function, as in `te.solve`; by default, as in the run of the result.
+        samples: number of calls per evaluation, whose mean is the result, as in `te.solve`. For a noisy fitness, use
+            several, since a single sample favours lucky candidates.
+        progress: whether to show a progress bar; by default, only in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as in `te.solve`. An elite
+            that fails on a task does not serve it. A task that no chosen elite serves counts with the result's `worst`,
+            or with the lowest value measured on it if that is lower. Without `worst`, it counts with the lowest value
+            measured on any task.
+
+    Returns:
+        The chosen elites with their fitness on all solved tasks.
 
     Raises:
-        ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
-        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both carry a `Cover` by those candidates that were tried on all tasks as
-            their `result`; None if there are none.
+        ValueError, TypeError: before any evaluation, if an argument is invalid, or the file is from another analysis.
+        FitnessError: if all evaluations fail, one fails with `on_error="raise"`, or workers can't be set up.
+        Interrupted: after Ctrl-C or SIGTERM. Both exceptions have a `result`: the `Cover` from the candidates that were
+            evaluated on all tasks, or None if there are none.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -222,13 +227,13 @@ def cover(
     trial = make_trial(result, fitness, call, evaluation_options)
     most = whole_number("k", k, least=1)
     chosen = _candidates(result, candidates)
-    return try_on_all(
+    return evaluate_on_all(
         trial,
         chosen,
         "cover",
         path=path,
         progress=progress,
-        found=lambda table: make_cover(result, table, most),
+        make_result=lambda table: make_cover(result, table, most),
     )
 
 
@@ -237,11 +242,16 @@ def _candidates(result: Result, which: Any) -> np.ndarray:
         return spread_elites(result, DEFAULT_CANDIDATES)
     if isinstance(which, int | float | np.number):
         return spread_elites(result, whole_number("candidates", which, least=1))
-    return chosen_elites(result, which, "candidates", ", a number of them")
+    return chosen_elites(result, which, "candidates", ", a number of elites")
 
 
 def make_cover(result: Result, table: Transfer, k: int) -> Cover:
-    """Choose from elites that were tried on all tasks.
+    """Choose k elites from those that were evaluated on all tasks.
+
+    Args:
+        result: the result with the elites.
+        table: fitness of the candidates on all solved tasks.
+        k: number of elites to choose.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -258,14 +268,14 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
         >>> make_cover(result, tried, 1).elites.tolist()
         [1]
     """
-    believed = ranking(result)
-    believed = np.where(np.isfinite(believed), believed, result.fitness)[table.tasks].astype(np.float64)
-    own = np.where(np.isnan(table.own), believed, table.own)
+    recorded = ranking(result)
+    recorded = np.where(np.isfinite(recorded), recorded, result.fitness)[table.tasks].astype(np.float64)
+    own = np.where(np.isnan(table.own), recorded, table.own)
     floor = np.full(len(own), min(own.min(), np.nanmin(table.fitness, initial=np.inf)))
     if result.worst is not None:
         worst = np.asarray(result.worst, np.float64)[table.tasks]
-        # Where a value is below what the domain calls the worst, the value is right: greedy choice must not count it
-        # as more than `loss` does.
+        # A measured value may be below the domain's worst fitness. The floor must not exceed it, or the greedy choice
+        # would be inconsistent with `loss`.
         lowest = np.fmin(own, np.fmin.reduce(table.fitness, axis=0))
         floor = np.where(np.isfinite(worst), np.fmin(worst, lowest), floor)
     order = _greedy(table.fitness, floor, k)
@@ -283,9 +293,9 @@ def make_cover(result: Result, table: Transfer, k: int) -> Cover:
 
 
 def _greedy(table: np.ndarray, floor: np.ndarray, k: int) -> list[int]:
-    """Rows whose best is highest in the mean, one after another; of equal ones the first. At least one.
+    """Return 1 to k rows, each chosen to maximise the mean over columns of the best value; ties go to the first row.
 
-    A NaN serves nobody, which is what `fmax` makes of it.
+    NaN counts as no value, which is how `fmax` treats it.
 
     Example:
         >>> _greedy(np.array([[1.0, 0.0], [0.0, 3.0], [2.0, np.nan]]), np.zeros(2), 3)
@@ -294,7 +304,7 @@ def _greedy(table: np.ndarray, floor: np.ndarray, k: int) -> list[int]:
     best = floor.copy()
     order: list[int] = []
     while len(order) < k:
-        # Row by row: the whole at once would be as large as the table again.
+        # Row by row, since a vectorised maximum would need another array of the size of the table.
         means = np.array([np.fmax(best, row).mean() for row in table])
         chosen = int(means.argmax())
         if order and not means[chosen] > best.mean():
@@ -305,6 +315,6 @@ def _greedy(table: np.ndarray, floor: np.ndarray, k: int) -> list[int]:
 
 
 def _best(served: np.ndarray) -> np.ndarray:
-    """The best of some elites on each task; NaN where all of them fail."""
+    """Return the best fitness of some elites on each task; NaN where all of them fail."""
     known = np.where(np.isnan(served), -np.inf, served).max(axis=0)
     return np.where(known > -np.inf, known, np.nan)

@@ -1,4 +1,4 @@
-"""Which elites of a result: the best, those that the user names, or a few that stand for all."""
+"""Selection of elites from a result: the best, those given by the user, or a representative subset."""
 
 import math
 import re
@@ -14,12 +14,12 @@ from taskelites.results.result import Result
 
 _TOP = re.compile(r"\s*top\s+([0-9.]+)\s*(%?)\s*", re.IGNORECASE)
 
-# So many solutions show where the clusters of a million are.
-_MOST_CLUSTERED = 10_000
+# Clustering a sample of this size is enough to locate clusters.
+_MAX_CLUSTER_SAMPLE = 10_000
 
 
 def ranking(result: Result) -> np.ndarray:
-    """What says which elites are the best, `(n,)`: what was measured again, where it was, or else the fitness.
+    """Return the fitness that ranks elites, `(n,)`: `corrected` if the result has it, otherwise `fitness`.
 
     Example:
         >>> import taskelites as te
@@ -31,9 +31,12 @@ def ranking(result: Result) -> np.ndarray:
 
 
 def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
-    """The tasks with the best elites, the best one first: a share of all tasks, and at least so many.
+    """Return the tasks with the best elites, the best first.
 
-    Where elites were measured again (`te.reevaluate`), what was measured counts.
+    Args:
+        result: the result; after `te.reevaluate`, elites are ranked by `corrected`.
+        share: fraction of all tasks to return.
+        least: minimum number of tasks to return, if that many are solved.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -43,7 +46,7 @@ def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
         15
     """
     fitness = ranking(result)
-    # An elite that gave no number when it was measured again comes after all that did.
+    # Elites without a finite corrected fitness come last.
     rank = np.where(np.isfinite(fitness), -fitness, np.inf)
     solved = np.flatnonzero(result.solved)
     order = solved[np.argsort(rank[solved], kind="stable")]
@@ -51,13 +54,16 @@ def best_elites(result: Result, share: float, least: int = 10) -> np.ndarray:
 
 
 def chosen_elites(result: Result, which: Any, name: str, other: str = "") -> np.ndarray:
-    """Tasks whose elites are meant, from what a user gives: "all", "top 5 %", "top 10", or task numbers.
+    """Return the tasks whose elites a user selects: "all", "top 5 %", "top 10", or indices of tasks.
 
     Args:
-        result: of which.
-        which: what the user gave.
-        name: of the argument.
-        other: what else it might have been, for the message.
+        result: the result.
+        which: the user's selection.
+        name: name of the argument, for error messages.
+        other: further accepted values, for error messages.
+
+    Raises:
+        ValueError, TypeError: if the selection is invalid.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -66,7 +72,7 @@ def chosen_elites(result: Result, which: Any, name: str, other: str = "") -> np.
         >>> len(chosen_elites(result, "top 5 %", "elites")), chosen_elites(result, [7, 3], "elites").tolist()
         (15, [7, 3])
     """
-    expected = f"{name} must be 'top 5 %', 'top 10', 'all'{other} or the numbers of solved tasks"
+    expected = f"{name} must be 'top 5 %', 'top 10', 'all'{other} or indices of solved tasks"
     if isinstance(which, str):
         if which.strip().lower() == "all":
             return np.flatnonzero(result.solved)
@@ -84,7 +90,7 @@ def chosen_elites(result: Result, which: Any, name: str, other: str = "") -> np.
     if numbers.min() < 0 or numbers.max() >= len(result):
         raise InvalidValueError(f"{name} must be from 0 to {len(result) - 1}, not {numbers.min()} to {numbers.max()}")
     if len(np.unique(numbers)) < len(numbers):
-        raise InvalidValueError(f"{name} must name each task once")
+        raise InvalidValueError(f"{name} must not contain a task twice")
     unsolved = numbers[~result.solved[numbers]]
     if len(unsolved):
         raise InvalidValueError(f"{name} must be solved tasks, but task {unsolved[0]} has no elite")
@@ -100,9 +106,13 @@ def _positive(text: str) -> float | None:
 
 
 def spread_elites(result: Result, number: int) -> np.ndarray:
-    """So many elites that stand for all: half of them the best, the others spread over the solutions.
+    """Return the tasks of representative elites: half of them the best, half spread over the space of solutions.
 
-    Of elites with the same solution one is taken. The spread ones are those nearest to the centres of clusters.
+    Of elites with equal solutions, only the best is used. The spread elites are those nearest to cluster centres.
+
+    Args:
+        result: the result.
+        number: number of elites; fewer are returned if there are fewer different solutions.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -123,23 +133,23 @@ def spread_elites(result: Result, number: int) -> np.ndarray:
 
 
 def _centres(points: np.ndarray, number: int) -> np.ndarray:
-    """So many points that are near the centres of clusters; filled up with others where two centres share one."""
+    """Return indices of points near cluster centres, completed with random points if centres share one."""
     if number == 0:
         return np.empty(0, np.int64)
-    some = np.random.default_rng(0).permutation(len(points))
-    sample = points[some[:_MOST_CLUSTERED]]
+    order = np.random.default_rng(0).permutation(len(points))
+    sample = points[order[:_MAX_CLUSTER_SAMPLE]]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a cluster may stay empty
-        centres, _ = kmeans2(sample, sample[_far_apart(sample, number)], minit="matrix")
+        warnings.simplefilter("ignore", UserWarning)  # clusters may be empty
+        centres, _ = kmeans2(sample, sample[_farthest_first(sample, number)], minit="matrix")
     near = np.asarray(KDTree(points).query(centres)[1])
-    return np.array(list(dict.fromkeys(np.concatenate([near, some]).tolist()))[:number])
+    return np.array(list(dict.fromkeys(np.concatenate([near, order]).tolist()))[:number])
 
 
-def _far_apart(points: np.ndarray, number: int) -> list[int]:
-    """The first point, then so often the one that is farthest from all chosen before.
+def _farthest_first(points: np.ndarray, number: int) -> list[int]:
+    """Return indices of points: the first, then repeatedly the one farthest from all chosen ones.
 
     Example:
-        >>> _far_apart(np.array([[0.0], [1.0], [9.0], [4.0]]), 3)
+        >>> _farthest_first(np.array([[0.0], [1.0], [9.0], [4.0]]), 3)
         [0, 2, 3]
     """
     chosen = [0]

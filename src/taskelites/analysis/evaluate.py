@@ -1,4 +1,4 @@
-"""Elites on tasks: what every analysis evaluates, in one place, in the ways that `te.solve` does."""
+"""Evaluation of elites on tasks, shared by all analyses, with the evaluation options of `te.solve`."""
 
 import time
 import warnings
@@ -22,8 +22,8 @@ from taskelites.runs.failure_log import raise_first
 from taskelites.runs.identity import text_of
 from taskelites.search.job import check_compiled
 
-# Rows that are laid out at a time. A call of a function over arrays gets as many: enough to keep its threads busy, few
-# enough to answer Ctrl-C soon.
+# Number of rows per step, and per call of a batch or JAX function: large enough for good throughput, small enough to
+# react quickly to Ctrl-C.
 BLOCK = {"each": 4096, "batch": 512, "jax": 8192}
 _SAVE_SECONDS = 60.0
 
@@ -32,17 +32,17 @@ Pairs = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trial:
-    """A fitness to try the elites of a result with, checked.
+    """Validated arguments of an analysis: a result and a fitness for its elites.
 
     Attributes:
-        result: the elites.
+        result: the result with the elites.
         fitness: the function.
-        call: how it is called.
-        tasks: as the fitness receives them.
-        evaluation_options: how it is evaluated.
-        options: of the domain; None for a function.
-        behaviour_dim: how many numbers of behaviour, which nobody wants here, the fitness returns besides.
-        rows_per_call: the number of rows that a domain's fitness likes per call; None if it says nothing.
+        call: "each", "batch" or "jax".
+        tasks: the tasks as the fitness receives them.
+        evaluation_options: options for the evaluation.
+        options: options of the domain; None for a function.
+        behaviour_dim: length of the behaviour that the fitness returns, which is ignored; 0 if it returns none.
+        rows_per_call: number of rows per call at which a domain's fitness is fastest; None if unknown.
     """
 
     result: Result
@@ -56,13 +56,14 @@ class Trial:
 
 
 def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: EvaluationOptions) -> Trial:
-    """Check what an analysis was given.
+    """Validate the arguments of an analysis.
 
     Raises:
-        ValueError, TypeError: if the fitness is none, or of other tasks; if no task is solved.
+        ValueError, TypeError: if the fitness is invalid or does not fit the tasks, or no task is solved.
+        FitnessError: if JAX can't trace the fitness.
     """
     if not isinstance(result, Result):
-        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}; te.load reads one from its file")
+        raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}; te.load loads one from a file")
     if not result.solved.any():
         raise InvalidValueError(f"result must have elites, but none of its {len(result):,} tasks is solved")
     if isinstance(fitness, str):
@@ -74,7 +75,7 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
     if is_domain(fitness):
         behaviour = getattr(fitness, "behaviour", None)
         if call is not None:
-            raise InvalidValueError("a domain brings its own call; leave it out")
+            raise InvalidValueError("a domain has its own call; leave it out")
         tasks = tasks_of(fitness, result)
         options = dict(getattr(fitness, "options", {}))
         rows_per_call = getattr(fitness, "rows_per_call", None)
@@ -82,13 +83,15 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
             evaluation_options = replace(evaluation_options, setup=fitness.setup)
         fitness, call = fitness.fitness, fitness.call
     elif call is None:
-        call = _usual_call(result)
+        call = _default_call(result)
     check_fitness(fitness, call)
     returned = 0 if behaviour is None else len(behaviour)
     if call == "jax":
         check_compiled(evaluation_options)
         if tasks.descriptors is None:
-            raise InvalidValueError("call='jax' needs tasks with descriptors, which is what the fitness receives")
+            raise InvalidValueError(
+                "call='jax' needs tasks with descriptors, which the fitness receives, but these have none"
+            )
         JaxFitness.made_of(fitness, returned).check(result.solutions.shape[1], tasks.dim)
     return Trial(
         result=result,
@@ -102,32 +105,36 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
     )
 
 
-def _usual_call(result: Result) -> str:
+def _default_call(result: Result) -> str:
     known = result.settings.get("call", "each")
-    if known not in CALLS:  # a loop of the user's own
+    if known not in CALLS:  # from a loop written by the user
         raise InvalidValueError(
-            f"call must be given, one of {', '.join(map(repr, CALLS))}: the result is of {known}, which does not say "
-            "how the fitness is called"
+            f"call must be one of {', '.join(map(repr, CALLS))}: the result is from {known}, which does not record how "
+            "the fitness is called"
         )
     return str(known)
 
 
 def tasks_of(domain: Any, result: Result, name: str = "fitness") -> Tasks:
-    """The tasks of a domain, if they are those of the result: a loaded result has only the text of objects.
+    """Return the tasks of a domain after checking that they match those of a result.
+
+    A loaded result has only the text of task objects, whereas the domain has the objects.
 
     Args:
-        domain: that the result is to be of.
-        result: its tasks and elites.
-        name: of the argument that the domain is.
+        domain: the domain.
+        result: the result.
+        name: name of the argument that holds the domain, for error messages.
 
     Raises:
-        ValueError: if they are not.
+        ValueError: if the tasks or the length of solutions differ.
     """
-    remedy = "; a domain made with tasks=result.tasks fits, if it takes such tasks"
-    whose = f"{name} must be a domain of the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
+    remedy = "; create the domain with tasks=result.tasks, if it accepts such tasks"
+    whose = f"{name} must be a domain with the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
     dim = getattr(domain, "dim", None)
     if dim is not None and dim != result.solutions.shape[1]:
-        raise InvalidValueError(f"{whose} solutions of {dim} numbers, and the result of {result.solutions.shape[1]}")
+        raise InvalidValueError(
+            f"{whose} solutions of length {dim}, and the result of length {result.solutions.shape[1]}"
+        )
     tasks, own = as_tasks(domain.tasks), result.tasks
     if isinstance(tasks, Box):
         if tasks.dim != own.dim:
@@ -140,23 +147,23 @@ def tasks_of(domain: Any, result: Result, name: str = "fitness") -> Tasks:
     if tasks.objects is not None and own.objects is not None:
         here, there = text_of(tasks.objects), text_of(own.objects)
         if None not in (here, there) and here != there:
-            raise InvalidValueError(f"{whose} tasks of another text")
+            raise InvalidValueError(f"{whose} other task objects")
     return tasks
 
 
 class Rows:
-    """Elites on tasks, evaluated row by row; a failed row is NaN, an infeasible one -inf.
+    """Pairs of elites and tasks, evaluated in order; the value is NaN for a failed row, -inf for an infeasible one.
 
     Args:
-        trial: what evaluates.
-        what: a word for it, for messages.
-        total: how many rows there are.
-        pairs: for numbers of rows, the tasks whose elites they are, and the tasks that these are tried on.
-        known: the values of the first rows, from an earlier time.
+        trial: the fitness and the elites.
+        what: name of the analysis, for messages.
+        total: number of rows.
+        pairs: maps indices of rows to the tasks that the elites belong to, and the tasks to evaluate them on.
+        known: values of the first rows from an earlier, interrupted analysis.
 
     Attributes:
         values: `(total,)`, of which the first `done` are known.
-        failures: of those that were evaluated now.
+        failures: log of the failures in this analysis.
     """
 
     def __init__(self, trial: Trial, what: str, total: int, pairs: Pairs, known: np.ndarray | None = None) -> None:
@@ -176,48 +183,51 @@ class Rows:
         *,
         progress: bool | None,
         about: str,
-        keep: Callable[[np.ndarray], None] | None = None,
-        found: Callable[[np.ndarray], Any],
+        save: Callable[[np.ndarray], None] | None = None,
+        make_result: Callable[[np.ndarray], Any],
         hint: str = "",
         depth: int = 4,
     ) -> Any:
-        """Evaluate all rows that are not known.
+        """Evaluate all rows without a value.
 
         Args:
-            progress: whether to show it; by default, in a terminal.
-            about: what the rows are, said at the start.
-            keep: given the values so far, now and then and at the end, whatever it is.
-            found: makes of the values so far what is returned, or carried by what is raised.
-            hint: what the user may do after an interruption.
-            depth: of the user's own call, for warnings.
+            progress: whether to show a progress bar; None for only in a terminal.
+            about: description of the rows, shown at the start.
+            save: called with the values so far, about once per minute and at the end, even after an error.
+            make_result: converts the values so far to the return value, or to the `result` of an exception.
+            hint: advice to the user after an interruption.
+            depth: stack level of the user's call, for warnings.
+
+        Returns:
+            `make_result` of all values.
 
         Raises:
             Interrupted: after Ctrl-C or SIGTERM.
-            FitnessError: if every row fails, one does with `on_error="raise"`, or workers can't be set up.
+            FitnessError: if all rows fail, one row fails with `on_error="raise"`, or workers can't be set up.
         """
         total = len(self.values)
         shown = shows_progress(progress)
         try:
             with Progress(total, self.what) if shown else nullcontext() as self._bar, Interruption() as interruption:
-                self._note(f"{total:,} evaluations{self._calls()}: {about}{self._known()}")
+                self._note(f"{total:,} evaluations{self._samples_text()}: {about}{self._known_text()}")
                 try:
-                    self._evaluate(interruption, keep)
+                    self._evaluate(interruption, save)
                 finally:
-                    if keep is not None and self.done > self._before:
-                        keep(self.values[: self.done])
+                    if save is not None and self.done > self._before:
+                        save(self.values[: self.done])
             if interruption.noted and self.done < total:
                 stop = Interrupted(f"interrupted after {self.done:,} of {total:,} evaluations of the {self.what}{hint}")
                 stop.signal = interruption.signal
                 raise stop
-        except (Interrupted, FitnessError) as problem:
+        except (Interrupted, FitnessError) as error:
             with suppress(AttributeError):
-                problem.result = found(self.values[: self.done])
+                error.result = make_result(self.values[: self.done])
             raise
         self._warn(depth)
-        return found(self.values)
+        return make_result(self.values)
 
-    def _evaluate(self, interruption: Interruption, keep: Callable[[np.ndarray], None] | None) -> None:
-        saved = time.monotonic()
+    def _evaluate(self, interruption: Interruption, save: Callable[[np.ndarray], None] | None) -> None:
+        last_save = time.monotonic()
         total = len(self.values)
 
         def halt() -> bool:
@@ -229,16 +239,16 @@ class Rows:
                     for _ in evaluate_together(evaluator, [self], halt, offset=self.done):
                         if self._bar is not None:
                             self._bar.update(self.done, self._counts)
-                        if keep is not None and time.monotonic() - saved > _SAVE_SECONDS:
-                            keep(self.values[: self.done])
-                            saved = time.monotonic()
+                        if save is not None and time.monotonic() - last_save > _SAVE_SECONDS:
+                            save(self.values[: self.done])
+                            last_save = time.monotonic()
             self.failures.check(ended=self.done == total)
         except FitnessError as error:
-            if not interruption.noted:  # or it is a pool whose processes heard of Ctrl-C first
-                raise self._explained(error) from error.__cause__
+            if not interruption.noted:  # else Ctrl-C ended the processes of a pool
+                raise self._with_hint(error) from error.__cause__
 
     def ask(self) -> Candidates:
-        """Return the next rows; see `Evaluable`."""
+        """Return the next candidates; see `Evaluable`."""
         rows = np.arange(self.done, min(self.done + self._size, len(self.values)))
         elites, numbers = self._pairs(rows)
         solutions: Any = np.asarray(self.trial.result.solutions[elites], np.float64)
@@ -246,11 +256,11 @@ class Rows:
         return Candidates(solutions=solutions, niches=niches, tasks=self.trial.tasks.pick(numbers), numbers=niches)
 
     def take(self, found: Outcomes, asked: Candidates) -> None:
-        """Keep results, which follow those before; see `Evaluable`."""
+        """Store the next results; see `Evaluable`."""
         fatal = self.trial.evaluation_options.on_error == "raise" and bool(found.failures)
         part = found.part(slice(min(found.failures))) if fatal else found
         self.failures.add_all(part, self.done, asked.numbers, asked.tasks, asked.solutions)
-        self.failures.streak = 0  # an elite that fails on a thousand tasks in a row is no broken simulator
+        self.failures.streak = 0  # an elite may fail on many tasks in a row although the simulator works
         self.values[self.done : self.done + len(part)] = part.fitness
         self.done += len(part)
         if fatal:
@@ -259,7 +269,7 @@ class Rows:
 
     @property
     def _size(self) -> int:
-        """The number of rows to ask for."""
+        """Number of rows per step."""
         return self.trial.rows_per_call or BLOCK[self.trial.call]
 
     def _evaluator(self, halt: Callable[[], bool]) -> Evaluator:
@@ -277,26 +287,25 @@ class Rows:
             note=self._note,
         )
 
-    def _explained(self, problem: FitnessError) -> FitnessError:
-        """The same; where nothing worked, and the tasks may be the text of objects, with that and its remedy."""
+    def _with_hint(self, error: FitnessError) -> FitnessError:
+        """Return the error, with a hint if all evaluations failed and the tasks may be text in place of objects."""
         objects = self.trial.tasks.objects
         if self.failures.succeeded or objects is None or not all(isinstance(task, str) for task in objects):
-            return problem
-        told = FitnessError(
-            f"{problem}; the tasks are text, and a result that was loaded has nothing else of tasks that were objects: "
-            "give a domain that has the objects as fitness, or dataclasses.replace(result, tasks=te.Tasks(objects)) as "
-            "result"
+            return error
+        explained = FitnessError(
+            f"{error}; the tasks are text, and a loaded result has only the text of task objects: give a domain with "
+            "the objects as fitness, or dataclasses.replace(result, tasks=te.Tasks(objects)) as result"
         )
-        for note in getattr(problem, "__notes__", ()):  # where it was raised
-            told.add_note(note)
-        return told
+        for note in getattr(error, "__notes__", ()):  # such as the traceback of a worker
+            explained.add_note(note)
+        return explained
 
-    def _calls(self) -> str:
+    def _samples_text(self) -> str:
         samples = self.trial.evaluation_options.samples
         return f" of {samples:,} samples each" if samples > 1 else ""
 
-    def _known(self) -> str:
-        return f" ({self.done:,} of them are there)" if self.done else ""
+    def _known_text(self) -> str:
+        return f" ({self.done:,} of them already done)" if self.done else ""
 
     def _note(self, text: str) -> None:
         if self._bar is not None:
@@ -316,7 +325,7 @@ class Rows:
 
 
 class _CompiledBlocks:
-    """A JAX function, on blocks of one size, so that it is compiled once; in the precision that the user's JAX has."""
+    """Evaluator of a JAX function on blocks of equal size, so that it is compiled once, in JAX's default precision."""
 
     def __init__(self, fitness: Callable[..., Any], rows: int) -> None:
         import jax
@@ -330,12 +339,12 @@ class _CompiledBlocks:
     def stream(
         self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], bool]
     ) -> Iterator[Outcomes]:
-        """Yield the results, all at once; see `Evaluator`."""
+        """Yield all results at once; see `Evaluator`."""
         import jax.numpy as jnp
 
         number = len(solutions)
-        room = ((0, self._rows - number), (0, 0))
-        padded = [jnp.asarray(np.pad(part, room, mode="edge")) for part in (solutions, tasks)]
+        padding = ((0, self._rows - number), (0, 0))
+        padded = [jnp.asarray(np.pad(part, padding, mode="edge")) for part in (solutions, tasks)]
         with compiled_errors():
             values = np.asarray(self._mapped(*padded), dtype=np.float64)[:number]
         bad = np.flatnonzero(np.isnan(values) | (values == np.inf))
@@ -343,4 +352,4 @@ class _CompiledBlocks:
         yield Outcomes(np.arange(number), np.where(values == np.inf, np.nan, values), None, failures)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is nothing to release."""

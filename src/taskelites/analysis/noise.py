@@ -1,4 +1,4 @@
-"""What elites are worth when they are measured again: the best of many noisy values is too good to be true."""
+"""Re-evaluation of elites, which corrects the optimistic bias of the best of many noisy values."""
 
 import warnings
 from dataclasses import replace
@@ -25,30 +25,30 @@ def reevaluate(
     progress: bool | None = None,
     **evaluation: Unpack[EvaluationKeywords],
 ) -> Result:
-    """Measure each elite again, for a fitness with noise.
+    """Re-evaluate each elite of a noisy fitness.
 
-    A search keeps the candidate that gave the best value, so with noise the fitness of an elite is its luck, too.
-    Measured again, it has none.
+    A search keeps the candidate with the highest value, so the fitness of an elite is biased by noise. The mean of new
+    samples is unbiased.
 
     Args:
-        result: the elites.
+        result: the result with the elites.
         fitness: a function, or a domain with the result's tasks.
-        samples: how often each elite is evaluated; 10 by default. A JAX function gives the same number each time, so
-            with `call="jax"` it is 1. It makes samples x solved tasks evaluations.
-        call: how a function is called; as in the run of the result by default.
-        progress: whether to show it; by default, in a terminal.
-        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. A failed
-            sample is left out of the mean, tried again, or ends the measurement, depending on `on_error`.
+        samples: number of evaluations per elite; 10 by default, and always 1 with `call="jax"`, since a JAX function
+            returns the same value each time. The total is samples x solved tasks evaluations.
+        call: how to call the function, as in `te.solve`; by default, as in the run of the result.
+        progress: whether to show a progress bar; by default, only in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as in `te.solve`. A failed
+            sample is left out of the mean, retried or ends the re-evaluation, depending on `on_error`.
 
     Returns:
-        The same result, with `corrected` (the mean of the samples of each task's elite), `deviation` (their standard
-        deviation) and `samples`. Its `fitness` stays what the search believed. An elite that is infeasible in one
-        sample has -inf; one that fails in all of them NaN.
+        A copy of the result with `corrected` (the mean of the samples of each elite), `deviation` (their standard
+        deviation) and `samples`. Its `fitness` is unchanged. `corrected` is -inf if an elite is infeasible in any
+        sample, and NaN if all its samples fail.
 
     Raises:
-        ValueError, TypeError: before any work, if an argument is wrong.
-        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both carry a result with what was measured until then as their `result`.
+        ValueError, TypeError: before any evaluation, if an argument is invalid.
+        FitnessError: if all evaluations fail, one fails with `on_error="raise"`, or workers can't be set up.
+        Interrupted: after Ctrl-C or SIGTERM. Both exceptions have a `result` with the samples measured so far.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -65,18 +65,18 @@ def reevaluate(
     trial = make_trial(result, fitness, call, evaluation_options)
     if trial.call == "jax" and samples not in (None, 1):
         raise InvalidValueError(
-            f"samples must be 1 with call='jax', not {samples!r}: a JAX function gives the same number for the same "
+            f"samples must be 1 with call='jax', not {samples!r}: a JAX function returns the same value for the same "
             "arguments"
         )
-    usual = 1 if trial.call == "jax" else DEFAULT_SAMPLES
-    number = whole_number("samples", usual if samples is None else samples, least=1, most=1_000_000)
+    default = 1 if trial.call == "jax" else DEFAULT_SAMPLES
+    number = whole_number("samples", default if samples is None else samples, least=1, most=1_000_000)
     tasks = np.flatnonzero(result.solved)
 
     def pairs(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         on = tasks[rows % len(tasks)]
         return on, on
 
-    def found(values: np.ndarray) -> Result:
+    def make_result(values: np.ndarray) -> Result:
         rounds = -(-len(values) // len(tasks))
         table = np.full((rounds, len(tasks)), np.nan)
         table.ravel()[: len(values)] = values
@@ -84,14 +84,14 @@ def reevaluate(
         corrected[tasks], deviation[tasks] = _mean_and_deviation(table)
         return replace(result, corrected=corrected, deviation=deviation, samples=rounds)
 
-    # Round by round, so that whoever is interrupted has measured all elites about equally often.
+    # Sample by sample, so that after an interruption all elites have about the same number of samples.
     rows = Rows(trial, "re-evaluation", number * len(tasks), pairs)
     about = f"{len(tasks):,} elites, {number:,} times each"
-    return rows.run(progress=progress, about=about, found=found)
+    return rows.run(progress=progress, about=about, make_result=make_result)
 
 
 def _mean_and_deviation(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the samples `(samples, elites)`, failed ones (NaN) left out.
+    """Return mean and standard deviation over samples `(samples, elites)`, ignoring failed ones (NaN).
 
     Example:
         >>> mean, deviation = _mean_and_deviation(np.array([[1.0, 2.0], [3.0, np.nan]]))
@@ -101,5 +101,5 @@ def _mean_and_deviation(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(table) == 0:
         return np.full(table.shape[1], np.nan), np.full(table.shape[1], np.nan)
     with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # of elites without samples
+        warnings.simplefilter("ignore", RuntimeWarning)  # raised for elites without samples
         return np.nanmean(table, axis=0), np.nanstd(table, axis=0, ddof=1)

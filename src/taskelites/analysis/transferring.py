@@ -1,4 +1,4 @@
-"""How well the elites of some tasks do on all others: would a copy of one be enough? (figure 4B of the paper)."""
+"""Transfer of elites to other tasks, to see whether a copy would be enough (figure 4B of the paper)."""
 
 import hashlib
 import json
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transfer:
-    """Elites of some tasks on all tasks that are solved.
+    """Fitness of elites from some tasks on all solved tasks.
 
     Attributes:
-        elites: `(k,)`, the tasks that they are of, the best one first.
-        tasks: `(m,)`, those that they were tried on.
-        own: `(m,)`, what each task's own elite gives, evaluated again; NaN where that failed.
-        fitness: `(k, m)`; NaN where the evaluation failed or was infeasible.
-        ranked_by: `(k,)`, what the result says of them, by which the best are chosen: its `corrected`, if it was
-            measured again (`te.reevaluate`), or else its `fitness`. None if nobody told.
+        elites: `(k,)`, tasks that the elites belong to, the best first.
+        tasks: `(m,)`, tasks that they were evaluated on.
+        own: `(m,)`, fitness of each task's own elite, evaluated again; NaN if that failed.
+        fitness: `(k, m)`, fitness of each elite on each task; NaN if the evaluation failed or was infeasible.
+        ranked_by: `(k,)`, values of the result that rank the elites: `corrected` after `te.reevaluate`, otherwise
+            `fitness`. None if unknown.
     """
 
     elites: np.ndarray
@@ -45,9 +45,12 @@ class Transfer:
     ranked_by: np.ndarray | None = None
 
     def differences(self, first: int | None = None) -> np.ndarray:
-        """Fitness of the first so many elites minus that of each task's own elite, `(first, m)`.
+        """Return the fitness of the first elites minus that of each task's own elite, `(first, m)`.
 
-        NaN where one of the two failed, and for an elite on its own task, where there is nothing to transfer.
+        NaN if one of the two failed, and for an elite on its own task.
+
+        Args:
+            first: number of elites; None for all.
         """
         elites = self.elites[:first]
         found = self.fitness[: len(elites)] - self.own
@@ -55,25 +58,26 @@ class Transfer:
 
     @property
     def failed(self) -> int:
-        """How many evaluations gave no number."""
+        """Number of failed or infeasible evaluations."""
         return int(np.isnan(self.fitness).sum() + np.isnan(self.own).sum())
 
     def __repr__(self) -> str:
-        return f"<Transfer: {len(self.elites)} elites on {len(self.tasks):,} tasks, {_middle(self.differences())}>"
+        return f"<Transfer: {len(self.elites)} elites on {len(self.tasks):,} tasks, {_median_text(self.differences())}>"
 
     def table(self) -> "pd.DataFrame":
-        """One row an elite: `rank`, `task`, `fitness` (on its own task, evaluated again), and what its differences are.
+        """Return a table with one row per elite.
 
-        Columns: `ranked_by` (what the result says of it: `corrected` after `te.reevaluate`, or else `fitness`; "top"
-        elites are in its order), `tried_on` (other tasks, without failures), quartiles and mean of the difference to
-        their own elites, `better_than_own` (on how many the copy is better).
+        Columns: `rank`, `task`, `fitness` (on its own task, evaluated again), `ranked_by` (`corrected` after
+        `te.reevaluate`, otherwise `fitness`; the order of "top" elites), `tried_on` (number of other tasks, without
+        failures), `difference_q1`, `difference_median`, `difference_q3` and `difference_mean` (copy minus the task's
+        own elite), `better_than_own` (number of tasks on which the copy is better).
         """
         import pandas as pd
 
         differences = self.differences()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # an elite of which nothing worked has no quartiles
-            low, middle, high = np.nanquantile(differences, [0.25, 0.5, 0.75], axis=1)
+            warnings.simplefilter("ignore", RuntimeWarning)  # raised if all evaluations of an elite failed
+            low, median, high = np.nanquantile(differences, [0.25, 0.5, 0.75], axis=1)
             mean = np.nanmean(differences, axis=1)
         own = np.full(int(max(self.tasks.max(), self.elites.max())) + 1, np.nan)
         own[self.tasks] = self.own
@@ -84,7 +88,7 @@ class Transfer:
             **({} if self.ranked_by is None else {"ranked_by": self.ranked_by}),
             "tried_on": (~np.isnan(differences)).sum(axis=1),
             "difference_q1": low,
-            "difference_median": middle,
+            "difference_median": median,
             "difference_q3": high,
             "difference_mean": mean,
             "better_than_own": (differences > 0).sum(axis=1),
@@ -92,7 +96,7 @@ class Transfer:
         return pd.DataFrame(rows)
 
     def summary(self) -> str:
-        """A few lines for a person.
+        """Return a text summary.
 
         Example:
             >>> import numpy as np
@@ -116,25 +120,25 @@ class Transfer:
         known = known[~np.isnan(known)]
         rows = [("transfer", f"{elites} on {len(self.tasks):,} tasks")]
         if len(known):
-            low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
-            spread = f"{middle:.4g} in the median (quartiles {low:.4g} to {high:.4g}), copy minus own elite"
+            low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
+            spread = f"{median:.4g} in the median (quartiles {low:.4g} to {high:.4g}), copy minus own elite"
             rows.append(("difference", spread))
             better = f"{int((known > 0).sum()):,} of {len(known):,} copies are better than the task's own elite"
             rows.append(("better", better))
         else:
-            rows.append(("difference", "unknown: no elite gave a number on another task"))
+            rows.append(("difference", "unknown: all evaluations on other tasks failed"))
         if self.failed:
             rows.append(("failed", f"{self.failed:,} of {self.fitness.size + self.own.size:,} evaluations"))
         return rows
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary."""
+        """Return HTML for notebooks: the summary."""
         from taskelites.show.notebook import table_html
 
         return f"<div><div><strong>Transfer</strong></div>{table_html(self._summary_rows())}</div>"
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """The differences as boxes (`taskelites.show.transfer`). Returns the axes."""
+        """Plot the differences as box plots, and return the axes; see `taskelites.show.transfer`."""
         from taskelites.show import transfer as show_transfer
 
         return show_transfer(self, ax=ax, **kwargs)
@@ -152,27 +156,27 @@ def transfer(
     progress: bool | None = None,
     **evaluation: Unpack[EvaluationKeywords],
 ) -> Transfer:
-    """Evaluate elites of some tasks on all solved tasks: how much worse is a copy than each task's own elite?
+    """Evaluate elites of some tasks on all solved tasks, and compare them with each task's own elite.
 
-    Each task's own elite is evaluated again, too, so it makes (elites + 1) x solved tasks evaluations.
+    Each task's own elite is evaluated again, so the total is (elites + 1) x solved tasks evaluations.
 
     Args:
-        result: the elites.
+        result: the result with the elites.
         fitness: a function, or a domain with the result's tasks.
-        elites: "top 5 %" (of all tasks), "top 10", "all", or the numbers of tasks. The best are those with the highest
-            fitness; where `te.reevaluate` has measured it again, with the highest `corrected`.
-        path: an `.npz` file that keeps what was evaluated, once a minute and at the end; the same again goes on.
-        call: how a function is called; as in the run of the result by default.
-        samples: calls for each evaluation, which is their mean, as for `te.solve`.
-        progress: whether to show it; by default, in a terminal.
-        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`. A failed
-            evaluation is NaN, tried again, or ends the analysis, depending on `on_error`.
+        elites: "top 5 %" (of all tasks), "top 10", "all", or indices of tasks. Elites are ranked by `corrected` after
+            `te.reevaluate`, otherwise by `fitness`.
+        path: `.npz` file to save values in, once per minute and at the end. The same call resumes from it.
+        call: how to call the function, as in `te.solve`; by default, as in the run of the result.
+        samples: number of calls per evaluation, whose mean is the result, as in `te.solve`.
+        progress: whether to show a progress bar; by default, only in a terminal.
+        **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as in `te.solve`. A failed
+            evaluation is NaN, is retried or ends the analysis, depending on `on_error`.
 
     Raises:
-        ValueError, TypeError: before any work, if an argument is wrong, or `path` holds something else.
-        FitnessError: if every evaluation fails, one does with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both carry the elites that were tried on all tasks as their `result`; None
-            if there are none.
+        ValueError, TypeError: before any evaluation, if an argument is invalid, or the file is from another analysis.
+        FitnessError: if all evaluations fail, one fails with `on_error="raise"`, or workers can't be set up.
+        Interrupted: after Ctrl-C or SIGTERM. Both exceptions have a `result`: the `Transfer` of the elites that were
+            evaluated on all tasks, or None if there are none.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -187,90 +191,93 @@ def transfer(
     evaluation_options = EvaluationOptions.from_keywords(transfer, evaluation, samples=samples)
     trial = make_trial(result, fitness, call, evaluation_options)
     chosen = chosen_elites(result, elites, "elites")
-    return try_on_all(trial, chosen, "transfer", path=path, progress=progress)
+    return evaluate_on_all(trial, chosen, "transfer", path=path, progress=progress)
 
 
 def evaluate_transfer(
     result: Result, domain: Any, elites: np.ndarray, path: Path, *, progress: bool = False
 ) -> Transfer:
-    """For an experiment, which tells of failures itself: as `transfer`, but a file of another map is written anew."""
+    """Run `transfer` for an experiment: without warnings about failures, and overwriting a file of another map."""
     trial = make_trial(result, domain, None, EvaluationOptions())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitnessWarning)
-        return try_on_all(trial, np.asarray(elites), "transfer", path=path, anew=True, progress=progress)
+        return evaluate_on_all(trial, np.asarray(elites), "transfer", path=path, overwrite=True, progress=progress)
 
 
-def try_on_all(
+def evaluate_on_all(
     trial: Trial,
     elites: np.ndarray,
     what: str,
     *,
     path: str | PathLike[str] | None = None,
-    anew: bool = False,
+    overwrite: bool = False,
     progress: bool | None = None,
-    found: Callable[[Transfer], Any] = lambda table: table,
+    make_result: Callable[[Transfer], Any] = lambda table: table,
 ) -> Any:
-    """Each solved task's own elite again, then elite by elite on all of them.
+    """Evaluate each solved task's own elite again, then one elite after another on all solved tasks.
 
     Args:
-        trial: what evaluates.
-        elites: the tasks that they are of.
-        what: a word for it.
-        path: a file to keep values in, and to go on from.
-        anew: whether a file of something else may be overwritten.
-        progress: whether to show it.
-        found: makes what is returned, or carried by an exception, of the elites that were tried on all tasks.
+        trial: the fitness and the elites.
+        elites: tasks that the elites belong to.
+        what: name of the analysis, for messages.
+        path: file to save values in and to resume from.
+        overwrite: whether to overwrite a file of another analysis.
+        progress: whether to show a progress bar.
+        make_result: converts the elites evaluated on all tasks to the return value, or to the `result` of an exception.
+
+    Returns:
+        `make_result` of all elites.
     """
     tasks = np.flatnonzero(trial.result.solved)
     number = len(tasks)
     total = number * (1 + len(elites))
-    file = None if path is None else _File(path, _identity(trial, elites), total, anew=anew)
+    file = None if path is None else _File(path, _identity(trial, elites), total, overwrite=overwrite)
 
     def pairs(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        turn, on = rows // number - 1, tasks[rows % number]
-        return np.where(turn < 0, on, elites[turn]), on
+        turns, targets = rows // number - 1, tasks[rows % number]
+        return np.where(turns < 0, targets, elites[turns]), targets
 
     def table(values: np.ndarray) -> Any:
-        whole = len(values) // number  # those that are not through yet say little
-        if whole < 2:  # the own elites alone
+        complete = len(values) // number  # elites with values on only some tasks are left out
+        if complete < 2:  # only the tasks' own elites
             return None
-        values[~np.isfinite(values)] = np.nan  # in place, since there may be many millions
-        kept = values[: whole * number].reshape(whole, number)
-        some = elites[: whole - 1]
+        values[~np.isfinite(values)] = np.nan  # in place, since the array may be large
+        kept = values[: complete * number].reshape(complete, number)
+        some = elites[: complete - 1]
         ranked_by = np.asarray(ranking(trial.result)[some], np.float64)
-        return found(Transfer(elites=some, tasks=tasks, own=kept[0], fitness=kept[1:], ranked_by=ranked_by))
+        return make_result(Transfer(elites=some, tasks=tasks, own=kept[0], fitness=kept[1:], ranked_by=ranked_by))
 
     known = None if file is None else file.read()
     rows = Rows(trial, what, total, pairs, known)
-    again = "" if file is None else f"; the same again, with {file.path.name!r}, goes on"
-    about = f"the elites of {number:,} tasks again, and {len(elites):,} of them on all of these"
-    keep = None if file is None else file.write
-    return rows.run(progress=progress, about=about, keep=keep, found=table, hint=again, depth=5)
+    hint = "" if file is None else f"; the same call with {file.path.name!r} resumes it"
+    about = f"{number:,} elites on their own tasks, then {len(elites):,} of them on all solved tasks"
+    save = None if file is None else file.write
+    return rows.run(progress=progress, about=about, save=save, make_result=table, hint=hint, depth=5)
 
 
 class _File:
-    """Values as they come, with what they are of."""
+    """File of values that were evaluated so far, with the identity of their analysis."""
 
-    def __init__(self, path: str | PathLike[str], identity: str, total: int, *, anew: bool) -> None:
+    def __init__(self, path: str | PathLike[str], identity: str, total: int, *, overwrite: bool) -> None:
         self.path = Path(path)
         self._identity = identity
         self._total = total
-        self._anew = anew
+        self._overwrite = overwrite
         if self.path.suffix != ".npz":
             raise InvalidValueError(f"path must end in .npz, not {self.path.name!r}")
         if not self.path.parent.is_dir():
             raise MissingFileError(f"there is no folder {str(self.path.parent)!r} to write {self.path.name!r} to")
 
     def write(self, values: np.ndarray) -> None:
-        """Keep the values so far."""
+        """Save the values so far."""
         about = {"identity": np.array(self._identity), "total": np.array(self._total)}
         write_arrays(self.path, about | {"values": values})
 
     def read(self) -> np.ndarray | None:
-        """The values that are there already.
+        """Return saved values, or None if there are none.
 
         Raises:
-            ValueError: if the file holds something else, unless it may be written anew.
+            ValueError: if the file is from something else and must not be overwritten.
         """
         if not self.path.exists():
             return None
@@ -280,21 +287,21 @@ class _File:
                 same = str(kept["identity"]) == self._identity and int(kept["total"]) == self._total
                 if same and values.dtype == np.float64 and values.ndim == 1 and len(values) <= self._total:
                     return np.asarray(values)
-                problem = "is of other elites, tasks or another fitness"
+                reason = "is from other elites, tasks or another fitness"
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            problem = f"is damaged, or something else ({error})"
-        if self._anew:  # they can be made again
+            reason = f"is damaged or another kind of file ({error})"
+        if self._overwrite:  # its values can be evaluated again
             return None
         raise InvalidValueError(
-            f"path must be a new file, or one of this very analysis, but {str(self.path)!r} {problem}"
+            f"path must be a new file or one saved by the same analysis, but {str(self.path)!r} {reason}"
         )
 
 
 def _identity(trial: Trial, elites: np.ndarray) -> str:
-    """What values that are kept must be of."""
+    """Return a digest of everything that saved values depend on."""
     tasks, samples = trial.tasks, trial.evaluation_options.samples
     about: dict[str, Any] = {"options": trial.options, "tasks": tasks.digest}
-    if not trial.options:  # a domain may say nothing of how it was made
+    if not trial.options:  # a domain may have no options
         about |= {"code": code_of(trial.fitness), "call": trial.call}
     if tasks.objects is not None:
         about["objects"] = text_of(tasks.objects)
@@ -307,6 +314,6 @@ def _identity(trial: Trial, elites: np.ndarray) -> str:
     return hashlib.sha256(b"|".join([text.encode(), *parts])).hexdigest()
 
 
-def _middle(differences: np.ndarray) -> str:
+def _median_text(differences: np.ndarray) -> str:
     known = differences[~np.isnan(differences)]
     return f"median difference {np.median(known):.4g}" if len(known) else "no differences"
