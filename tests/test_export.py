@@ -157,7 +157,7 @@ def test_an_export_replaces_an_earlier_one_only(run, kind, capsys):
     assert (run / f"x.{kind}").read_bytes() == first
     (run / f"x.{kind}").write_bytes(b"mine")
     assert main(line) == 2
-    assert "is there already and no earlier export, so it stays; name another file" in capsys.readouterr().err
+    assert "is not an earlier export, so it is not overwritten; choose another file" in capsys.readouterr().err
     assert (run / f"x.{kind}").read_bytes() == b"mine"
 
 
@@ -179,7 +179,7 @@ def test_an_earlier_export_is_known_whatever_the_descriptors_are_called(tmp_path
     assert all(file.fp is None for file in opened)  # closed
     for other in (b"", b'"' + b"x" * 200_000, b"PK\x05\x06" + bytes(18), b"task_id,fitness\n1,last_improved\n"):
         path.write_bytes(other)
-        with pytest.raises(FileExistsError, match="no earlier export, so it stays"):
+        with pytest.raises(FileExistsError, match="not an earlier export, so it is not overwritten"):
             check_target(path, kind)
 
 
@@ -206,7 +206,7 @@ def test_descriptors_with_the_name_of_another_column_are_exported_beside_it(tmp_
 def test_the_result_itself_stays(run, capsys):
     before = (run / "result.npz").read_bytes()
     assert main(["export", str(run), "--out", str(run / "result.npz")]) == 2
-    assert "no earlier export, so it stays" in capsys.readouterr().err
+    assert "not an earlier export, so it is not overwritten" in capsys.readouterr().err
     assert (run / "result.npz").read_bytes() == before
 
 
@@ -215,7 +215,7 @@ def test_the_result_itself_stays(run, capsys):
     [
         (["nowhere"], "there is no run 'nowhere'"),
         (["{run}", "--out", "x.txt"], r"--out must end in \.csv, \.parquet or \.npz, not 'x\.txt'"),
-        (["{run}", "--out", "x.csv", "--format", "npz"], r"--out ends in \.csv, and --format is npz; leave one"),
+        (["{run}", "--out", "x.csv", "--format", "npz"], r"--out ends in \.csv, but --format is npz; leave one"),
         (["{run}", "--out", "nowhere/x.csv"], "there is no folder 'nowhere' to write 'x.csv' to"),
         (["{run}/.."], "there is no result .*; there are some in its folders 'run' to 'run'"),
     ],
@@ -294,7 +294,7 @@ def test_ranges_of_the_archive():
 
 def test_equal_descriptors_keep_the_best_elite_and_say_so():
     result = made([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
-    with pytest.warns(te.errors.TaskWarning, match="1 of 4 tasks have the descriptors of another"):
+    with pytest.warns(te.errors.TaskWarning, match="1 of 4 tasks share their descriptors with another"):
         archive = result.to_pyribs()
     assert sorted(archive.data("objective").tolist()) == [2, 5]
 
@@ -306,7 +306,7 @@ def test_nothing_solved_is_an_empty_archive():
 
 
 def test_what_pyribs_can_not_have():
-    with pytest.raises(ValueError, match="to_pyribs needs descriptors, which become the centroids"):
+    with pytest.raises(ValueError, match="to_pyribs needs descriptors for the centroids"):
         made([1, 2], tasks=te.Tasks(["a", "b"])).to_pyribs()
     with pytest.raises(TypeError, match="to_pyribs takes centroids from the result; leave it out"):
         made([1]).to_pyribs(centroids=3)

@@ -199,7 +199,7 @@ def test_of_equally_good_methods_the_simplest_is_chosen():
 def test_a_large_archive_is_sampled_and_takes_little_memory():
     tasks = RNG.random((50_000, 3))
     predictor = Predictor(tasks, np.sin(tasks @ RNG.normal(size=(3, 36))), np.zeros(50_000))
-    assert len(predictor._left_out) == SAMPLE
+    assert len(predictor._sample) == SAMPLE
     tracemalloc.start()
     found = predictor.predict(RNG.random((5000, 3)))
     peak = tracemalloc.get_traced_memory()[1]
@@ -222,7 +222,7 @@ def test_new_tasks_may_be_tasks_none_or_wrong():
         ([[1.0]], r"new_tasks must have shape \(m, 2\), not \(1, 1\)"),
         ([1.0, 2.0], r"new_tasks must have shape \(m, 2\), not \(2,\)"),
         ([[np.nan, 0]], r"new_tasks must be finite, but new_tasks\[0, 0\] is nan"),
-        (te.Tasks(["x"]), "new_tasks must have descriptors, as the solved tasks do, but they have none"),
+        (te.Tasks(["x"]), "new_tasks must have descriptors, as the solved tasks do, but has none"),
     ]:
         with pytest.raises(ValueError, match=message):
             result.predict(wrong)
@@ -232,7 +232,7 @@ def test_new_tasks_may_be_tasks_none_or_wrong():
         result.predict(named, "liner")
     with pytest.raises(ValueError, match=r"predict needs tasks with descriptors, .* te.Tasks\(objects, descriptors"):
         made(te.Tasks(["x", "y"]), [[1.0], [2.0]]).predict([[0.0]])
-    with pytest.raises(ValueError, match="predict needs at least one solved task, and none is solved"):
+    with pytest.raises(ValueError, match="predict needs at least one solved task, but none is solved"):
         made([[0.0]], [[np.nan]]).predict([[0.0]])
 
 

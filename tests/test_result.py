@@ -55,7 +55,7 @@ def test_no_pickle_is_written_and_none_is_read(result, tmp_path):
     with np.load(path, allow_pickle=False) as contents:
         assert all(contents[name].dtype.kind in "fiuU" for name in contents.files)
     np.savez(tmp_path / "evil.npz", about=np.array({"format": "taskelites-result"}, dtype=object))
-    with pytest.raises(ValueError, match=r"evil.npz' is damaged or no taskelites result \(Object arrays cannot"):
+    with pytest.raises(ValueError, match=r"evil.npz' is damaged or not a taskelites result \(Object arrays cannot"):
         te.load(tmp_path / "evil.npz")
 
 
@@ -78,7 +78,7 @@ def test_a_newer_format_asks_for_an_upgrade(result, tmp_path):
     with pytest.raises(ValueError, match=r"has format version 99, and this taskelites reads up to 1; upgrade it"):
         te.load(tmp_path / "new.npz")
     np.savez(tmp_path / "short.npz", about=np.array(json.dumps(about)), **arrays | {"fitness": arrays["fitness"][:5]})
-    with pytest.raises(ValueError, match=r"short.npz' is damaged: its arrays are of different lengths"):
+    with pytest.raises(ValueError, match=r"short.npz' is damaged: its arrays have different lengths"):
         te.load(tmp_path / "short.npz")
 
 
@@ -102,7 +102,7 @@ def test_wrong_arrays_are_refused(result, change, tmp_path):
 @pytest.mark.parametrize("about", ['{"format": "taskelites-result", "version": Infinity}', "[" * 100_000, "[]", "3"])
 def test_wrong_descriptions_are_refused(about, tmp_path):
     np.savez(tmp_path / "odd.npz", about=np.array(about))
-    with pytest.raises(ValueError, match=r"odd.npz' is damaged or no taskelites result"):
+    with pytest.raises(ValueError, match=r"odd.npz' is damaged or not a taskelites result"):
         te.load(tmp_path / "odd.npz")
 
 

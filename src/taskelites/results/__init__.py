@@ -1,1 +1,1 @@
-"""What a search found, and what can be made of it: predictions, tables, files."""
+"""Results of a search: solutions, predictions for new tasks, tables and files."""

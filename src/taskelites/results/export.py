@@ -1,4 +1,4 @@
-"""Results for other programs: tables in files, and an archive of pyribs."""
+"""Export of results: tables in CSV, Parquet and NumPy files, and pyribs archives."""
 
 import csv
 import re
@@ -32,10 +32,10 @@ _SOLUTION = re.compile(r"solution_\d+")
 
 
 def one_table(runs: Sequence[tuple[Mapping[str, Any], Result]]) -> "pd.DataFrame":
-    """The tables of several runs, one below the other, each with columns of its own before the others.
+    """Return one table with the rows of several runs.
 
     Args:
-        runs: what to write before each row, such as `{"replicate": 3}`, and the result.
+        runs: for each run, its leading columns, such as `{"replicate": 3}`, and its result.
 
     Example:
         >>> import taskelites as te
@@ -56,10 +56,10 @@ def one_table(runs: Sequence[tuple[Mapping[str, Any], Result]]) -> "pd.DataFrame
 
 
 def format_of(path: Path | None, given: str | None) -> str:
-    """The format that an ending or a name asks for; CSV if there is neither.
+    """Return the export format for a path and an explicit format; "csv" if both are None.
 
     Raises:
-        ValueError: if the ending is another one, or the two disagree.
+        ValueError: if the file extension is unknown or contradicts the format.
 
     Example:
         >>> format_of(Path("tasks.parquet"), None)
@@ -71,17 +71,21 @@ def format_of(path: Path | None, given: str | None) -> str:
     if ending not in FORMATS:
         raise InvalidValueError(f"--out must end in .csv, .parquet or .npz, not {path.name!r}")
     if given is not None and given != ending:
-        raise InvalidValueError(f"--out ends in .{ending}, and --format is {given}; leave one of them out")
+        raise InvalidValueError(f"--out ends in .{ending}, but --format is {given}; leave one of them out")
     return ending
 
 
 def check_target(path: Path, kind: str) -> bool:
-    """Whether there is an earlier export, which will be replaced.
+    """Check that an export can be written, and return whether it replaces an earlier export.
+
+    Args:
+        path: the file to write.
+        kind: one of `FORMATS`.
 
     Raises:
-        FileNotFoundError: if there is no folder to write to.
-        FileExistsError: if there is something else, such as the result itself.
-        ImportError: if the format needs a package that is missing.
+        FileNotFoundError: if the parent folder does not exist.
+        FileExistsError: if the path exists and is not an earlier export.
+        ImportError: if the format needs a package that is not installed.
 
     Example:
         >>> check_target(Path("tasks.csv"), "csv")
@@ -97,15 +101,17 @@ def check_target(path: Path, kind: str) -> bool:
     if not path.exists():
         return False
     if not path.is_file() or not _is_export(path, kind):
-        raise ExistingFileError(f"{str(path)!r} is there already and no earlier export, so it stays; name another file")
+        raise ExistingFileError(
+            f"{str(path)!r} exists and is not an earlier export, so it is not overwritten; choose another file"
+        )
     return True
 
 
 def _is_export(path: Path, kind: str) -> bool:
-    """Whether a file is what `write_table` writes, by the names of its columns."""
+    """Return whether a file has the columns that `write_table` writes."""
     names: list[str] = []
     if kind == "csv":
-        # A name may have commas, quotes and ends of lines.
+        # Column names may contain commas, quotes and newlines.
         with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
             names = next(csv.reader(file), [])
     elif kind == "npz":
@@ -121,15 +127,16 @@ def _is_export(path: Path, kind: str) -> bool:
 
 
 def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -> None:
-    """Write a table, whole or not at all, in the format that its ending names.
+    """Write a table atomically, in the format given by the file extension.
 
-    A `.npz` file has an array for each column, but `solutions (rows, dim)` and `descriptors (rows, k)` as one each,
-    with the names of the latter as `descriptor_names (k,)`; none needs pickle.
+    A `.npz` file has one array per column, except for the solutions, which are one array `solutions (rows, dim)`, and
+    the descriptors, which are `descriptors (rows, k)` with their names in `descriptor_names (k,)`. It can be read
+    without pickle.
 
     Args:
-        path: ending in `.csv`, `.parquet` or `.npz`.
-        frame: from `one_table`.
-        descriptors: their names; `column_names` says which columns they are.
+        path: file ending in `.csv`, `.parquet` or `.npz`.
+        frame: table from `one_table`.
+        descriptors: names of the descriptors; `column_names` maps them to columns.
 
     Example:
         >>> import tempfile, numpy as np, taskelites as te
@@ -158,7 +165,7 @@ def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.n
     columns = list(column_names(descriptors))
     single = [name for name in frame.columns if name not in {*columns, *solutions}]
     arrays: dict[str, np.ndarray] = {name: frame[name].to_numpy() for name in single}
-    # Text as NumPy has it: as objects it would be pickled.
+    # Arrays of objects would need pickle.
     arrays = {name: column if column.dtype.kind in "biuf" else column.astype(str) for name, column in arrays.items()}
     arrays["solutions"] = frame[solutions].to_numpy()
     if descriptors:
@@ -167,12 +174,12 @@ def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.n
 
 
 def to_pyribs(result: Result, **kwargs: Any) -> Any:
-    """A `ribs.archives.CVTArchive` with a cell for each task (see `Result.to_pyribs`)."""
+    """Return a `ribs.archives.CVTArchive` with one cell per task; see `Result.to_pyribs`."""
     descriptors = result.tasks.descriptors
     if descriptors is None:
         raise InvalidValueError(
-            "to_pyribs needs descriptors, which become the centroids of the archive, and these tasks have none; give "
-            "them some: te.Tasks(objects, descriptors=...)"
+            "to_pyribs needs descriptors for the centroids of the archive, but these tasks have none; give "
+            "te.Tasks(objects, descriptors=...)"
         )
     taken = {"solution_dim", "centroids"} & set(kwargs)
     if taken:
@@ -192,8 +199,8 @@ def to_pyribs(result: Result, **kwargs: Any) -> Any:
     elsewhere = int((archive.index_of(descriptors[solved]) != solved).sum())
     if elsewhere:
         warnings.warn(
-            f"{elsewhere} of {len(result)} tasks have the descriptors of another, and pyribs finds a cell by its "
-            "descriptors: of tasks with equal ones, the best elite alone is in the archive",
+            f"{elsewhere} of {len(result)} tasks share their descriptors with another task. pyribs finds cells by "
+            "descriptors, so the archive has only the best elite of these tasks",
             TaskWarning,
             stacklevel=3,
         )
@@ -201,7 +208,7 @@ def to_pyribs(result: Result, **kwargs: Any) -> Any:
 
 
 def _ranges(descriptors: np.ndarray) -> list[tuple[float, float]]:
-    """Of each descriptor, half a cell wider than the tasks on each side, so that plots show whole cells."""
+    """Return the range of each descriptor, extended by half a cell on each side so that plots show whole cells."""
     number, dim = descriptors.shape
     low, high = descriptors.min(axis=0), descriptors.max(axis=0)
     margin = np.where(high > low, (high - low) * 0.5 / max(number ** (1 / dim), 2.0), 0.5)

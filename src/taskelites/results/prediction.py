@@ -1,16 +1,17 @@
-"""Solutions for tasks that were not solved, made of the elites of those that were.
+"""Prediction of solutions for unsolved tasks from the elites of solved tasks.
 
-All of it works on plain arrays. Solutions are compared in widths of the box, so that each dimension counts the same.
+All functions work on plain arrays. Distances between solutions are in units of the box widths, so that all dimensions
+count equally.
 
-Elites of neighbouring tasks need not be neighbours themselves: where several postures are equally good, one task may
-hold one and the next another, and a mean of both is neither. So the two methods that fit (`linear` and `regressor`)
-trust a neighbour the less, the further its solution is from that of the nearest task (`_kinship`), and the error by
-which a method is chosen is a mean of square roots, to which half-way between two postures is worse than either.
+Neighbouring tasks can have very different elites: if several postures are equally good, their mean may be a poor
+solution. The fitted methods (`linear` and `regressor`) therefore give less weight to neighbours whose solution differs
+from that of the nearest task (`_similarity_weights`). Methods are compared by an error based on a mean of square roots,
+for which a point half-way between two postures is worse than either of them.
 
-Whether a mixture of good solutions is good, only the fitness knows, and it is not asked. The arm's elites differ little
-from task to task, and mixtures of them are better than they are; those of a walking robot differ much, and mixtures of
-them stumble, although they are nearer to the elites that were left out than copies are. So a method other than copying
-is chosen only if elites are nearly alike (`ALIKE`) or tasks explain most of how they differ (`EXPLAINED`).
+Only the fitness can tell whether a mixture of good solutions is good, and predictions do not evaluate it. On the arm,
+elites differ little between tasks, and mixtures are better than copies. On a walking robot, elites differ a lot.
+Mixtures are then closer to the left-out elites than copies are, yet they walk worse. A method other than copying is
+therefore chosen only if its error is small (`ALIKE`) or much smaller than the error of copying (`EXPLAINED`).
 """
 
 from collections.abc import Callable
@@ -23,35 +24,35 @@ from scipy.spatial import KDTree
 from taskelites.core.fits import plane_weights, span
 from taskelites.errors import one_of
 
-# From the simplest to the most elaborate; of two that are equally good, the simpler one is chosen.
+# From the simplest to the most complex; ties are resolved in favour of the simpler method.
 METHODS = ("nearest", "blend", "linear", "regressor")
-# So many elites are left out, one at a time, to measure the error of a method.
+# Maximum number of elites in the leave-one-out error.
 SAMPLE = 500
-# Elites are mixed where the error of doing so is at most this, in widths of the box: 0.01 to 0.02 on the arm, where it
-# helps, 0.09 on the hexapod, where it harms.
+# Maximum error, in box widths, up to which elites are mixed. The error is 0.01 to 0.02 on the arm, where mixing helps,
+# and 0.09 on the hexapod, where it harms.
 ALIKE = 0.05
-# Or where it is at most this share of the error of copying.
+# Elites are also mixed if the error is at most this fraction of the error of copying.
 EXPLAINED = 0.5
-_MOST_NEIGHBOURS = 512
-# Neighbours of the regressor, at most: its cost grows with their cube.
-_MOST_KRIGED = 64
-# Numbers of an intermediate array: 32 MB.
-_ROOM = 2**22
+_MAX_NEIGHBOURS = 512
+# The cost of the regressor grows with the cube of its number of neighbours.
+_MAX_KRIGING_NEIGHBOURS = 64
+# Maximum number of elements of an intermediate array: 32 MB.
+_MAX_ARRAY_SIZE = 2**22
 
-# How a method is tried out: what makes predictions of (known, places, distances, neighbours), the last two `(m, k)`.
-_Rule = Callable[["Predictor", np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# Signature of a method: (predictor, places, distances, neighbours) -> solutions; distances and neighbours are `(m, k)`.
+_Method = Callable[["Predictor", np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """Predicted solutions, and how far they can be trusted.
+    """Predicted solutions with error estimates.
 
     Attributes:
-        solutions: `(m, dim)`, inside the bounds.
-        method: how they were made.
-        error: the leave-one-out error of this method, in widths of the box; NaN where only one task is solved.
-        errors: the same of all methods; empty where only one task is solved, or a method was asked for by name.
-        distances: `(m,)`, from each new task to the nearest solved one, as the tasks' distance sees it.
+        solutions: `(m, dim)`, within the bounds.
+        method: the method used, one of "nearest", "blend", "linear" and "regressor".
+        error: leave-one-out error of this method, in box widths; NaN if only one task is solved.
+        errors: leave-one-out error of each method; empty if only one task is solved or the method was given.
+        distances: `(m,)`, distance from each new task to the nearest solved one, in the tasks' metric.
     """
 
     solutions: np.ndarray
@@ -67,20 +68,20 @@ class Prediction:
         )
 
 
-def as_good(places: np.ndarray, fitness: np.ndarray, known: np.ndarray, elites: np.ndarray) -> np.ndarray:
-    """Which evaluations are at least as good as the median of the elites around them: `2 (k + 1)`, the nearest.
+def reaches_local_median(places: np.ndarray, fitness: np.ndarray, known: np.ndarray, elites: np.ndarray) -> np.ndarray:
+    """Return a mask `(m,)` of evaluations at least as good as the median of the `2 (k + 1)` nearest elites.
 
-    Most evaluations on a task were its only one, and predictions made of all of them are poor.
+    On a `te.Box`, most tasks are evaluated only once. Predictions from all of these evaluations would be poor.
 
     Args:
-        places: `(m, k)`, of the evaluations.
-        fitness: `(m,)`.
-        known: `(n, k)`, of the elites.
-        elites: `(n,)`, their fitness.
+        places: `(m, k)`, positions of the evaluations.
+        fitness: `(m,)`, their fitness.
+        known: `(n, k)`, positions of the elites.
+        elites: `(n,)`, fitness of the elites.
 
     Example:
         >>> line = np.arange(4.0)[:, None]
-        >>> as_good(line, np.array([0.0, 3.0, 2.5, 1.0]), line, np.array([1.0, 2.0, 3.0, 4.0])).tolist()
+        >>> reaches_local_median(line, np.array([0.0, 3.0, 2.5, 1.0]), line, np.array([1.0, 2.0, 3.0, 4.0])).tolist()
         [False, True, True, False]
     """
     size = min(len(known), 2 * (known.shape[1] + 1))
@@ -89,14 +90,14 @@ def as_good(places: np.ndarray, fitness: np.ndarray, known: np.ndarray, elites: 
 
 
 class Predictor:
-    """What the elites of solved tasks say about other tasks.
+    """Predictor of solutions for new tasks from the elites of solved tasks.
 
     Args:
-        positions: `(n, k)`, of the solved tasks.
+        positions: `(n, k)`, positions of the solved tasks.
         solutions: `(n, dim)`, their elites.
-        fitness: `(n,)`; of several tasks in one place, the best elite counts.
-        lower: of the box of solutions, `(dim,)`; None for the least among the elites.
-        upper: None for the greatest.
+        fitness: `(n,)`; of several tasks at one position, only the best elite is used.
+        lower: `(dim,)`, lower bounds of solutions; None for the minimum over the elites.
+        upper: `(dim,)`, upper bounds; None for the maximum over the elites.
 
     Example:
         >>> import numpy as np
@@ -127,10 +128,10 @@ class Predictor:
         self.tree = KDTree(self.positions)
 
     def predict(self, places: np.ndarray, method: str | None = None) -> Prediction:
-        """Solutions for tasks at these places, `(m, k)`.
+        """Predict solutions for tasks at given positions.
 
         Args:
-            places: positions of tasks.
+            places: `(m, k)`, positions of the tasks.
             method: one of `METHODS`; None for `choice`.
         """
         if method is not None:
@@ -150,36 +151,36 @@ class Predictor:
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """The leave-one-out error of each method, in widths of the box."""
+        """Leave-one-out error of each method, in box widths."""
         return {name: self._tuned(name)[2] for name in METHODS}
 
     @cached_property
     def choice(self) -> str:
-        """The method with the least error; but "nearest" where that error is neither small nor much less than its."""
+        """Method with the smallest error, or "nearest" if that error is neither small nor much smaller than its own."""
         errors = self.errors
         best = min(errors, key=lambda name: errors[name])
         return best if errors[best] <= max(ALIKE, EXPLAINED * errors["nearest"]) else "nearest"
 
     @cached_property
-    def _left_out(self) -> np.ndarray:
-        """The numbers of the elites that are left out in turn: all, or a sample, the same one each time."""
+    def _sample(self) -> np.ndarray:
+        """Indices of the elites that are left out in turn: all, or a fixed random sample."""
         number = len(self.units)
         if number <= SAMPLE:
             return np.arange(number)
         return np.sort(np.random.default_rng(0).choice(number, SAMPLE, replace=False))
 
-    def _tuned(self, method: str) -> tuple[_Rule, int, float]:
-        """The variant of a method that has the least error: its rule, its number of neighbours, its error."""
+    def _tuned(self, method: str) -> tuple[_Method, int, float]:
+        """Return the best variant of a method: its function, number of neighbours and error."""
         known = self.__dict__.setdefault("_known", {})
         if method not in known:
             tried = [(rule, size, self._error(rule, size)) for rule, size in self._variants(method)]
             known[method] = min(tried, key=lambda variant: variant[2])
         return known[method]
 
-    def _variants(self, method: str) -> list[tuple[_Rule, int]]:
-        """What is tried of a method. A plane through the neighbours needs one more of them than it has dimensions."""
+    def _variants(self, method: str) -> list[tuple[_Method, int]]:
+        """Return the variants of a method. Fitting a plane in k dimensions needs at least k + 1 neighbours."""
         plane = self.positions.shape[1] + 1
-        most = min(len(self.units), _MOST_NEIGHBOURS)
+        most = min(len(self.units), _MAX_NEIGHBOURS)
 
         def sizes(*times: int) -> list[int]:
             return sorted({min(most, factor * plane) for factor in times})
@@ -190,34 +191,39 @@ class Predictor:
             return [(_blend, size) for size in sizes(1, 2, 4)]
         if method == "linear":
             return [(_linear, size) for size in sizes(2, 4, 8)]
-        size = min(_MOST_KRIGED, *sizes(8))
+        size = min(_MAX_KRIGING_NEIGHBOURS, *sizes(8))
         return [(partial(_regressor, noise=noise), size) for noise in (0.001, 0.03, 0.3)]
 
-    def _error(self, rule: _Rule, size: int) -> float:
-        """How far the predictions for solved tasks, each without its own elite, are from their elites.
+    def _error(self, rule: _Method, size: int) -> float:
+        """Return the leave-one-out error: the typical distance between elites and their predictions.
 
-        The distance is the root of the mean square over dimensions. What is returned is the square of the mean of its
-        square roots: a typical error, which some far ones do not decide.
+        The distance is the root mean square over dimensions. The error is the squared mean of its square roots, which
+        is robust against outliers.
         """
-        apart = np.sqrt(np.square(self._errors_of(rule, size, self._left_out)).mean(axis=1))
+        apart = np.sqrt(np.square(self._errors_of(rule, size, self._sample)).mean(axis=1))
         return float(np.sqrt(apart).mean() ** 2)
 
-    def _errors_of(self, rule: _Rule, size: int, own: np.ndarray) -> np.ndarray:
-        """Elites minus what is predicted without them, in widths of the box, for the elites of these numbers."""
+    def _errors_of(self, rule: _Method, size: int, own: np.ndarray) -> np.ndarray:
+        """Return elites minus their leave-one-out predictions, in box widths, for the elites with these indices."""
         places = self.positions[own]
         distances, numbers = self._neighbours(places, min(size + 1, len(self.units)))
         others = numbers != own[:, None]
-        others[others.all(axis=1), -1] = False  # where distances are too small to be told from 0
+        others[others.all(axis=1), -1] = False  # if distances underflow to 0
         distances, numbers = (array[others].reshape(len(own), -1) for array in (distances, numbers))
         found = (self._solutions(rule, places, distances, numbers) - self.lower) / self.width
         return np.asarray(self.units[own] - found)
 
     def errors_around(self, places: np.ndarray, method: str, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """What a method gets wrong on the elites near some places, each left out in turn.
+        """Return the leave-one-out errors of a method on the elites near given positions.
+
+        Args:
+            places: `(m, k)`, positions of tasks.
+            method: one of `METHODS`.
+            number: number of elites per position, or all if there are fewer.
 
         Returns:
-            The errors `(e, dim)`, in widths of the box, and for each place the rows of those nearest, `(m, number)`, or
-            less where there are fewer elites. With one elite, the error is a tenth of the box in each dimension.
+            The errors `(e, dim)`, in box widths, and for each position the rows of the errors of its nearest elites,
+            `(m, number)`. With a single elite, the error is 0.1 box widths in each dimension.
         """
         dim = self.units.shape[1]
         if len(self.units) == 1:
@@ -228,14 +234,14 @@ class Predictor:
         return self._errors_of(rule, size, used), rows.reshape(near.shape)
 
     def _neighbours(self, places: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances to the nearest solved tasks, and their numbers, both `(m, size)`."""
+        """Return the distances to the nearest solved tasks and their indices, both `(m, size)`."""
         distances, numbers = self.tree.query(places, k=range(1, size + 1))
         return np.asarray(distances), np.asarray(numbers)
 
-    def _solutions(self, rule: _Rule, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Predictions inside the box; a task in the place of a solved one gets its elite."""
+    def _solutions(self, rule: _Method, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Return predictions within the bounds; a task at the position of a solved one gets its elite."""
         size = numbers.shape[1]
-        rows = max(1, _ROOM // (size * (size + places.shape[1] + self.units.shape[1])))
+        rows = max(1, _MAX_ARRAY_SIZE // (size * (size + places.shape[1] + self.units.shape[1])))
         parts = []
         for start in range(0, len(places), rows):
             part = slice(start, start + rows)
@@ -251,35 +257,35 @@ def _nearest(known: Predictor, places: np.ndarray, distances: np.ndarray, number
 
 
 def _blend(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The mean of the neighbours, each weighted by the inverse square of its distance (Shepard, 1968)."""
+    """Return the mean of the neighbours, weighted by the inverse square of their distances (Shepard, 1968)."""
     weights = np.square(distances[:, :1] / np.maximum(distances, np.finfo(float).tiny))
     weights = np.where(distances[:, :1] > 0, weights, distances == 0)
     return np.einsum("mk,mkd->md", weights / weights.sum(axis=1, keepdims=True), known.units[numbers])
 
 
 def _linear(known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """A plane fitted to the neighbours by weighted least squares, read at the place (Cleveland and Devlin, 1988)."""
+    """Evaluate a plane fitted to the neighbours by weighted least squares (Cleveland and Devlin, 1988)."""
     solutions = known.units[numbers]
-    weights = plane_weights(known.positions[numbers] - places[:, None], distances, _kinship(solutions))
+    weights = plane_weights(known.positions[numbers] - places[:, None], distances, _similarity_weights(solutions))
     return np.einsum("mk,mkd->md", weights, solutions)
 
 
 def _regressor(
     known: Predictor, places: np.ndarray, distances: np.ndarray, numbers: np.ndarray, noise: float
 ) -> np.ndarray:
-    """A Gaussian process over the neighbours, with an unknown mean (ordinary kriging) and a Matérn 3/2 kernel.
+    """Predict by ordinary kriging: a Gaussian process with an unknown mean and a Matérn 3/2 kernel.
 
-    Its length is three times the reach of the neighbours; `noise` is the variance of the elites around the function, as
-    a share of that of the function, and more for those of another kind.
+    The length scale is three times the span of the neighbours. `noise` is the noise variance as a fraction of the
+    signal variance; it is larger for neighbours with dissimilar solutions.
     """
     length = 3 * span(distances)
     points = (known.positions[numbers] - places[:, None]) / length[..., None]
     squares = np.square(points).sum(axis=2)
     between = squares[:, :, None] + squares[:, None, :] - 2 * points @ points.transpose(0, 2, 1)
     solutions = known.units[numbers]
-    doubt = noise / np.maximum(_kinship(solutions), 1e-9)
+    noise_variances = noise / np.maximum(_similarity_weights(solutions), 1e-9)
     size = numbers.shape[1]
-    covariance = _matern(np.sqrt(np.maximum(between, 0.0))) + doubt[..., None] * np.eye(size)
+    covariance = _matern(np.sqrt(np.maximum(between, 0.0))) + noise_variances[..., None] * np.eye(size)
     right = np.stack([_matern(distances / length), np.ones_like(distances)], axis=2)
     plain, ones = np.moveaxis(np.linalg.solve(covariance, right), 2, 0)
     weights = plain + ones * ((1 - plain.sum(axis=1)) / ones.sum(axis=1))[:, None]
@@ -291,11 +297,14 @@ def _matern(distances: np.ndarray) -> np.ndarray:
     return np.asarray((1 + scaled) * np.exp(-scaled))
 
 
-def _kinship(solutions: np.ndarray) -> np.ndarray:
-    """How far each neighbour is to be trusted by its solution `(m, k, dim)` alone: 1 for the nearest, which is first.
+def _similarity_weights(solutions: np.ndarray) -> np.ndarray:
+    """Return weights `(m, k)` of neighbours by the similarity of their solutions to the first, nearest one.
 
-    The scale is that of the nearer quarter of them, so that noise changes little and another posture counts for
-    nothing.
+    The length scale is twice the lower quartile of the distances. Noise then has little effect on the weights, and very
+    different solutions get weight 0.
+
+    Args:
+        solutions: `(m, k, dim)`, with the solution of the nearest task first.
     """
     apart = np.sqrt(np.square(solutions - solutions[:, :1]).mean(axis=2))
     if apart.shape[1] < 2:

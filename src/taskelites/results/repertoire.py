@@ -1,4 +1,4 @@
-"""Solutions that a run keeps besides the best of each task."""
+"""Solutions that a run keeps in addition to the elites."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,15 @@ PREFIX = "repertoire_"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Repertoire:
-    """Solutions with their tasks, one a row; several may be of one task.
+    """Solutions with their tasks; a task may have several solutions.
 
     Attributes:
-        numbers: `(m,)`, the number of the task of each, as the result counts them.
+        numbers: `(m,)`, the task of each solution, as an index into the result's tasks.
         solutions: `(m, dim)`.
-        fitness: `(m,)`, all finite.
-        behaviour: `(m, b)`, what each does, as the fitness returned it; None where the algorithm uses none.
-        tasks: `(m, k)`, the descriptors that each was evaluated on, where an algorithm chose them itself (on a
-            `te.Box`); else None, since `numbers` says it.
+        fitness: `(m,)`, finite.
+        behaviour: `(m, b)`, the behaviour returned by the fitness; None if the algorithm uses no behaviour.
+        tasks: `(m, k)`, the descriptors that each solution was evaluated on, if the algorithm chose them (on a
+            `te.Box`); otherwise None.
 
     Example:
         >>> import numpy as np
@@ -42,7 +42,7 @@ class Repertoire:
 
     @classmethod
     def of_solved(cls, *, fitness: Any, **columns: Any) -> "Repertoire":
-        """Of columns that have -inf as the fitness of rows which hold nothing; those are left out."""
+        """Create a repertoire from columns, leaving out empty rows, whose fitness is -inf."""
         some = np.isfinite(fitness)
         kept: dict[str, Any] = {
             name: None if column is None else np.asarray(column)[some] for name, column in columns.items()
@@ -57,20 +57,20 @@ class Repertoire:
         return f"<Repertoire: {len(self):,} solutions of {len(np.unique(self.numbers)):,} tasks{described}>"
 
     def of(self, task: int) -> "Repertoire":
-        """The rows of one task, the best first."""
+        """Return the solutions of one task, the best first."""
         own = np.flatnonzero(self.numbers == task)
         return self.pick(own[np.argsort(-self.fitness[own], kind="stable")])
 
     def pick(self, rows: Any) -> "Repertoire":
-        """Some rows, in this order."""
+        """Return the given rows, in this order."""
         chosen = {name: None if column is None else column[rows] for name, column in self._columns().items()}
         return Repertoire(**chosen)  # type: ignore[arg-type]  # the required ones are never None
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row a solution.
+        """Return a table with one row per solution.
 
-        Columns: `task_id`, `task_0`, ... (where the algorithm chose its tasks), `fitness`, `behaviour_0`, ... (where
-        it uses them), `solution_0`, ...
+        Columns: `task_id`, `task_0`, ... (if the algorithm chose its tasks), `fitness`, `behaviour_0`, ... (if it uses
+        behaviours), `solution_0`, ...
 
         Example:
             >>> import numpy as np
@@ -91,15 +91,20 @@ class Repertoire:
         return {name: getattr(self, name) for name in names}
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file keeps of it."""
+        """Return the arrays to store in a file."""
         return {f"{PREFIX}{name}": column for name, column in self._columns().items() if column is not None}
 
     @classmethod
     def from_arrays(cls, contents: dict[str, np.ndarray], tasks: int, dim: int) -> "Repertoire | None":
-        """From the arrays of a file, of a result with so many tasks and numbers in a solution; None if it has none.
+        """Create a repertoire from the arrays of a file, or return None if there is none.
+
+        Args:
+            contents: arrays by name.
+            tasks: number of tasks of the result.
+            dim: length of its solutions.
 
         Raises:
-            ValueError: if they do not fit together.
+            ValueError: if the arrays are inconsistent.
         """
         if f"{PREFIX}fitness" not in contents:
             return None
@@ -112,10 +117,10 @@ class Repertoire:
             if column is None and name in ("behaviour", "tasks"):
                 continue
             if column is None or column.dtype.kind not in kinds or column.ndim != ndim or len(column) != rows:
-                raise InvalidValueError(f"the {name} of its repertoire is no array of {rows} rows of numbers")
+                raise InvalidValueError(f"the {name} of its repertoire must be a numeric array with {rows} rows")
         numbers, solutions = contents[f"{PREFIX}numbers"], contents[f"{PREFIX}solutions"]
         if solutions.shape[1] != dim or (rows and not 0 <= numbers.min() <= numbers.max() < tasks):
-            raise InvalidValueError("its repertoire is of other tasks or solutions")
+            raise InvalidValueError("its repertoire does not match the number of tasks or the length of the solutions")
         return cls(**columns)  # type: ignore[arg-type]  # as above
 
 

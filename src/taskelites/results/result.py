@@ -1,4 +1,4 @@
-"""What comes out of a run: NumPy arrays, and ways to keep, read and use them."""
+"""The result of a run, with methods to summarise, save, plot and reuse it."""
 
 import json
 import operator
@@ -15,7 +15,7 @@ import numpy as np
 from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, whole_number
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
-from taskelites.results.prediction import Prediction, Predictor, as_good
+from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import Repertoire
 from taskelites.storage import write_arrays
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 FORMAT = "taskelites-result"
 FORMAT_VERSION = 1
-# What NumPy, zip and JSON raise, between them, for a file that was cut, changed or is none of ours.
-_UNREADABLE = (
+# Exceptions of NumPy, zipfile and JSON for a truncated, modified or foreign file.
+_READ_ERRORS = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError, OverflowError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
 _ARRAYS = ("solutions", "fitness", "task_evaluations", "last_improved")
-# The arrays of a file that have an entry a task: kinds of numbers, dimensions.
+# Arrays with one entry per task: name, allowed dtype kinds, number of dimensions.
 _LAYOUT = (
     *(("solutions", "f", 2), ("fitness", "f", 1), ("task_evaluations", "iu", 1), ("last_improved", "iu", 1)),
     *(("optimum", "f", 1), ("worst", "f", 1), ("corrected", "f", 1), ("deviation", "f", 1)),
 )
-# Those of them that a result may not have.
+# Arrays that a result need not have.
 _OPTIONAL = ("optimum", "worst", "corrected", "deviation")
 
 
@@ -46,26 +46,26 @@ class Result:
     """The best solution found for every task.
 
     Attributes:
-        solutions: `(n, dim)`; NaN for a task that was never solved.
-        fitness: `(n,)`; NaN for a task that was never solved.
-        tasks: what was solved.
-        evaluations: how many results were told.
-        task_evaluations: `(n,)`, how many of them on each task.
-        last_improved: `(n,)`, the number of the evaluation that gave each elite, counted from 1; 0 if never solved.
-        failed: how many evaluations gave NaN or +inf.
-        infeasible: how many gave -inf.
-        failures: how many failed in which way: "raised", "nan", "nonsense", "timeout", "died".
-        retried: evaluations that were made again because they had failed; they count in no other number.
-        history: columns of equal length, one row a logged point. All but `seconds` are repeatable.
-        settings: how it was made: algorithm, seed, versions.
-        optimum: `(n,)`, the best possible fitness of each task, where it is known.
-        worst: `(n,)`, the least possible, where it is known.
-        corrected: `(n,)`, the mean of what `te.reevaluate` measured; NaN for a task that was never solved, and where
-            each sample failed. None if nothing was measured again.
-        deviation: `(n,)`, the standard deviation of these samples; NaN where there are fewer than two.
-        samples: how many of them each elite has, failed ones included; 0 if nothing was measured again.
-        repertoire: what the algorithm keeps besides the best of each task: solutions with other behaviours
-            (docs/behaviours.md), or on other tasks of a `te.Box` (docs/continuous.md); None where it keeps nothing.
+        solutions: `(n, dim)`, the elite of each task; NaN for unsolved tasks.
+        fitness: `(n,)`, the fitness of each elite; NaN for unsolved tasks.
+        tasks: the n tasks.
+        evaluations: number of evaluations, including failed and infeasible ones.
+        task_evaluations: `(n,)`, number of evaluations per task.
+        last_improved: `(n,)`, the evaluation that found each elite, counted from 1; 0 for unsolved tasks.
+        failed: number of failed evaluations, for example with fitness NaN or +inf.
+        infeasible: number of infeasible evaluations, with fitness -inf.
+        failures: number of failed evaluations by kind: "raised", "nan", "nonsense", "timeout" or "died".
+        retried: number of repeated evaluations after failures, which are not part of any other count.
+        history: columns of equal length with one row per logged point. All columns except `seconds` are repeatable.
+        settings: settings of the run, such as algorithm, seed and versions.
+        optimum: `(n,)`, the best possible fitness per task; None if unknown.
+        worst: `(n,)`, the worst possible fitness per task; None if unknown.
+        corrected: `(n,)`, the mean fitness of each elite as measured by `te.reevaluate`; NaN for unsolved tasks and if
+            all samples failed. None without `te.reevaluate`.
+        deviation: `(n,)`, the standard deviation of these samples; NaN with fewer than two samples.
+        samples: number of samples per elite in `te.reevaluate`, including failed ones; 0 without it.
+        repertoire: other solutions that the algorithm keeps: with different behaviours (docs/behaviours.md), or for
+            other tasks of a `te.Box` (docs/continuous.md). None if it keeps only elites.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -98,22 +98,22 @@ class Result:
 
     @property
     def solved(self) -> np.ndarray:
-        """Which tasks have a solution, `(n,)`."""
+        """Mask of tasks that have a solution, `(n,)`."""
         return metrics.solved(self.fitness)
 
     @property
     def coverage(self) -> float:
-        """Solved tasks / tasks."""
+        """Fraction of tasks that are solved."""
         return metrics.coverage(self.fitness)
 
     @property
     def gap(self) -> float:
-        """Mean distance to the optimum; NaN where that is unknown or a task is unsolved."""
+        """Mean difference between optimum and fitness; NaN if an optimum is unknown or a task is unsolved."""
         return float("nan") if self.optimum is None else metrics.gap(self.fitness, self.optimum)
 
     @property
     def bounds(self) -> np.ndarray:
-        """The box of the solutions, `(dim, 2)`: that of the run, or, where the settings tell none, what elites span.
+        """Bounds of solutions, `(dim, 2)`, from the settings of the run or, if absent, the range of the elites.
 
         Example:
             >>> import taskelites as te
@@ -123,7 +123,7 @@ class Result:
         dim = self.solutions.shape[1]
         try:
             return np.broadcast_to(np.asarray(self.settings["bounds"], np.float64), (dim, 2))
-        except (KeyError, TypeError, ValueError):  # made by hand, or from a file that somebody changed
+        except (KeyError, TypeError, ValueError):  # created without a run, or from a modified file
             elites = self.solutions[self.solved].astype(np.float64)
             return (
                 np.stack([elites.min(axis=0), elites.max(axis=0)], axis=1)
@@ -141,13 +141,13 @@ class Result:
         return f"<Result: {solved}, {mean}{counted(self.evaluations, 'evaluation')}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, and how the fitness went."""
+        """Return HTML for notebooks: the summary and the fitness curve."""
         from taskelites.show.notebook import result_html
 
         return result_html(self)
 
     def to_row(self) -> dict[str, float]:
-        """The measures of this result: coverage, mean, median, quantiles, and the gap (NaN where unknown).
+        """Return the metrics of this result: coverage, mean, median, quantiles and gap (NaN if unknown).
 
         Example:
             >>> import taskelites as te
@@ -158,7 +158,7 @@ class Result:
         return metrics.summary(self.fitness) | {"gap": self.gap}
 
     def summary(self) -> str:
-        """A few lines for a person: coverage, fitness, gap, failures.
+        """Return a text summary: coverage, fitness, gap and failures.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -181,7 +181,7 @@ class Result:
         return "\n".join(f"{name:<12} {value}" for name, value in self.summary_rows())
 
     def summary_rows(self) -> list[tuple[str, str]]:
-        """The lines of the summary, each a name and a text.
+        """Return the lines of the summary as pairs of a name and a text.
 
         Example:
             >>> import taskelites as te
@@ -192,7 +192,7 @@ class Result:
         numbers = self.to_row()
         tasks = counted(len(self), "task")
         rows = [
-            ("evaluations", f"{self.evaluations:,}{self._sampling()}"),
+            ("evaluations", f"{self.evaluations:,}{self._samples_text()}"),
             ("coverage", f"{100 * numbers['coverage']:.4g} % ({int(self.solved.sum()):,} of {tasks})"),
         ]
         if numbers["coverage"]:
@@ -204,7 +204,7 @@ class Result:
             gap = f"{self.gap:.3g} to the optimum" if self.solved.all() else "unknown while tasks are unsolved"
             rows.append(("gap", gap))
         if self.corrected is not None:
-            rows.append(("corrected", self._correction()))
+            rows.append(("corrected", self._corrected_text()))
         if self.failed:
             rows.append(("failed", f"{counted(self.failed, 'evaluation')} ({self.failure_counts()})"))
         if self.retried:
@@ -213,24 +213,24 @@ class Result:
             rows.append(("infeasible", f"{counted(self.infeasible, 'evaluation')} (-inf)"))
         return rows
 
-    def _sampling(self) -> str:
+    def _samples_text(self) -> str:
         samples = self.settings.get("samples", 1)
         return f", each the mean of {samples:,} samples" if samples > 1 else ""
 
-    def _correction(self) -> str:
-        """What measuring again says, and what was believed of the same elites."""
-        assert self.corrected is not None  # whoever asks has looked
+    def _corrected_text(self) -> str:
+        """Return the corrected mean, and the mean fitness that the search recorded for the same elites."""
+        assert self.corrected is not None  # checked by the caller
         known = metrics.solved(self.corrected) & self.solved
         lost = int(self.solved.sum() - known.sum())
-        less = f"; {lost:,} of the elites gave no number" if lost else ""
+        missing = f"; {lost:,} elites failed or were infeasible" if lost else ""
         if not known.any():
-            return f"unknown{less}"
+            return f"unknown{missing}"
         of = "one sample" if self.samples == 1 else f"{self.samples:,} samples"
-        now, believed = (float(values[known].mean(dtype=np.float64)) for values in (self.corrected, self.fitness))
-        return f"{now:.6g} mean of {of} (believed {believed:.6g}){less}"
+        now, recorded = (float(values[known].mean(dtype=np.float64)) for values in (self.corrected, self.fitness))
+        return f"{now:.6g} mean of {of} (believed {recorded:.6g}){missing}"
 
     def failure_counts(self) -> str:
-        """How many evaluations failed in which way, in words.
+        """Return the number of failed evaluations per kind as a text.
 
         Example:
             >>> import warnings, numpy as np, taskelites as te
@@ -243,11 +243,12 @@ class Result:
         return ", ".join(f"{kind} {number:,}" for kind, number in self.failures.items() if number) or "NaN or +inf"
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row a task.
+        """Return a table with one row per task.
 
-        Columns: `task_id`, `task` (the text of an object), the descriptors by their names, `fitness`, `optimum` (where
-        it is known), `evaluations`, `last_improved`, `solution_0`, ...; NaN in an unsolved task's fitness and solution.
-        A descriptor that has the name of another column (earlier versions took some) gets `descriptor_` before it.
+        Columns: `task_id`, `task` (for task objects, as text), one column per descriptor, `fitness`, `optimum` (if
+        known), `evaluations`, `last_improved`, `corrected` and `deviation` (after `te.reevaluate`), `solution_0`, ...
+        Fitness and solution of an unsolved task are NaN. A descriptor with the name of another column, which earlier
+        versions allowed, gets the prefix `descriptor_`.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -276,12 +277,13 @@ class Result:
         return pd.DataFrame(columns)
 
     def solutions_of(self, task: int) -> Repertoire:
-        """All solutions that were kept of one task, the best first: of most algorithms one, or none if it is unsolved.
+        """Return all kept solutions of one task, the best first.
 
-        `.to_dataframe()` of what is returned is a table of them.
+        Most algorithms keep one solution per solved task. Call `.to_dataframe()` on the returned repertoire for a
+        table.
 
         Args:
-            task: its number.
+            task: index of the task.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -297,19 +299,20 @@ class Result:
         return Repertoire(numbers=own, solutions=self.solutions[own], fitness=self.fitness[own])
 
     def to_pyribs(self, **kwargs: Any) -> Any:
-        """A `ribs.archives.CVTArchive` of pyribs: the tasks are its centroids, in their order, the elites its elites.
+        """Return a pyribs archive, `ribs.archives.CVTArchive`, with one cell per task.
 
-        The elite of task `i` is in cell `i`, with its fitness as objective and the descriptors of its task as measures;
-        the cell of an unsolved task is empty. Descriptors are taken as they are, without the scale of `te.Tasks`.
-        Where tasks have equal descriptors, pyribs can tell one of them only: the best elite is kept, with a warning.
+        The elite of task `i` is in cell `i`, with its fitness as objective and the task descriptors as measures. Cells
+        of unsolved tasks are empty. Descriptors are not scaled by the `scale` of `te.Tasks`. If several tasks have
+        equal descriptors, pyribs can't distinguish them: only the best of their elites is kept, with a warning.
 
         Args:
-            **kwargs: of `CVTArchive`, such as `ranges` (by default half a cell wider than the tasks) or
-                `qd_score_offset` (0 by default; its QD score wants the least fitness that is possible).
+            **kwargs: arguments of `CVTArchive`, such as `ranges` (by default the range of the tasks, extended by half a
+                cell) or `qd_score_offset` (0 by default; set it to the lowest possible fitness for a meaningful QD
+                score).
 
         Raises:
-            ValueError: for tasks without descriptors.
-            ImportError: if pyribs, 0.9 or newer, is not installed.
+            ValueError: if the tasks have no descriptors.
+            ImportError: if pyribs 0.9 or newer is not installed.
 
         Example:
             >>> import taskelites as te
@@ -327,23 +330,26 @@ class Result:
     @overload
     def predict(self, new_tasks: Any, method: str | None = ..., *, report: Literal[True]) -> Prediction: ...
     def predict(self, new_tasks: Any, method: str | None = None, *, report: bool = False) -> np.ndarray | Prediction:
-        """A solution for tasks that were not solved, made of the elites of solved tasks near them, `(m, dim)`.
+        """Predict solutions for new tasks from the elites of nearby solved tasks, without evaluations.
 
-        Nothing is evaluated, and all lie inside the bounds (those of the run; for a result that was made by hand, and
-        tells none, the ranges of its elites). A task that was solved gets its elite. docs/unseen.md says more. A result
-        on a `te.Box` also uses those evaluations of its repertoire that are as good as the elites around them.
+        Predictions are within `bounds`. A new task with the descriptors of a solved one gets its elite. A result on a
+        `te.Box` also uses evaluations from its repertoire that are as good as the elites around them. See
+        docs/unseen.md.
 
         Args:
             new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors.
-            method: "nearest" copies the elite of the nearest solved task; "blend" is a mean of some near ones, weighted
-                by the inverse square of their distance; "linear" reads a plane that is fitted to them; "regressor"
-                smooths them (a small Gaussian process). By default, the one that predicts the elites of this result
-                best, each one left out in turn; but "nearest" where none predicts them well, since a mixture of
-                solutions that differ much is seldom a solution.
-            report: whether to return a `Prediction`: `solutions`, `method`, `error`, `errors` and `distances`.
+            method: "nearest" copies the elite of the nearest solved task. "blend" is the mean of nearby elites,
+                weighted by the inverse square of their distances. "linear" fits a plane to them. "regressor" fits a
+                small Gaussian process to them. By default, the method with the smallest leave-one-out error on the
+                elites, or "nearest" if that error is large, since a mixture of very different solutions is rarely good.
+            report: whether to return a `Prediction` instead, with error estimates.
+
+        Returns:
+            Solutions `(m, dim)`, or a `Prediction` with `report=True`.
 
         Raises:
-            ValueError: if nothing is solved, tasks have no descriptors, or `new_tasks` does not fit them.
+            ValueError: if no task is solved, the tasks have no descriptors, or `new_tasks` has another number of
+                descriptors.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -359,35 +365,34 @@ class Result:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        """What makes the predictions, with what it has measured of them."""
+        """Predictor for these elites, cached with its measured errors."""
         if self.tasks.descriptors is None:
             raise InvalidValueError(
-                "predict needs tasks with descriptors, which say what lies between them; these have none: "
-                "give them to te.Tasks(objects, descriptors=...)"
+                "predict needs tasks with descriptors, but these have none; give te.Tasks(objects, descriptors=...)"
             )
         solved = self.solved
         if not solved.any():
-            raise InvalidValueError("predict needs at least one solved task, and none is solved")
+            raise InvalidValueError("predict needs at least one solved task, but none is solved")
         places, solutions, fitness = self.tasks.positions[solved], self.solutions[solved], self.fitness[solved]
         kept = self.repertoire
         if kept is not None and kept.tasks is not None and len(kept):
             known = self.tasks.locate(kept.tasks)
-            good = np.flatnonzero(as_good(known, kept.fitness, places, fitness))
+            good = np.flatnonzero(reaches_local_median(known, kept.fitness, places, fitness))
             places = np.concatenate([places, known[good]])
             solutions = np.concatenate([solutions, kept.solutions[good]])
             fitness = np.concatenate([fitness, kept.fitness[good]])
         return Predictor(places, solutions, fitness, *self.bounds.T)
 
     def _places(self, new_tasks: Any) -> np.ndarray:
-        """Where other tasks lie among these."""
+        """Return the positions of new tasks in the space of these tasks."""
         given = new_tasks
         if isinstance(new_tasks, Tasks):
             if new_tasks.descriptors is None:
-                raise InvalidValueError("new_tasks must have descriptors, as the solved tasks do, but they have none")
+                raise InvalidValueError("new_tasks must have descriptors, as the solved tasks do, but has none")
             given = new_tasks.descriptors
         elif isinstance(new_tasks, Box):
             raise InvalidTypeError(
-                "new_tasks must be a list of tasks, not a te.Box; te.tasks.cvt spreads a list over it"
+                "new_tasks must be a list of tasks, not a te.Box; te.tasks.cvt generates a list of tasks in a box"
             )
         return self.tasks.locate(given, name="new_tasks")
 
@@ -400,20 +405,20 @@ class Result:
         method: str | None = None,
         **options: "Unpack[SearchKeywords]",
     ) -> "Result":
-        """Solve new tasks, beginning with what `predict` says of them.
+        """Solve new tasks with a search that starts from the predictions of `predict`.
 
-        The predictions are evaluated first, each on its task: those of the best method, then those of the others,
-        where they differ (at most four evaluations a task). Then a search goes on from them. What comes out is never
-        worse than the predictions were.
+        First, the predictions are evaluated, each on its task: those of the best method, then those of the other
+        methods where they differ, with at most four evaluations per task. Then a search starts from them. The returned
+        fitness is never worse than that of the predictions.
 
         Args:
-            new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors; or a domain, which brings its fitness.
-            fitness: as for `te.solve`: a function, or a domain whose fitness, call and bounds are used.
-            evaluations: the budget, the predictions included; at least one a task.
-            method: of the predictions, as for `predict`; a name gives those of this method only.
-            options: all that `te.solve` takes: `seed`, `call`, `workers`, `out`, ...; what is not given of `call`,
-                `bounds` and `dim` is as it was for this result. `algorithm` is by default a descent in which
-                neighbouring tasks share what they learn, or with `mode="async"`, `te.MultiTaskMapElites`.
+            new_tasks: descriptors `(m, k)`, or `te.Tasks` with descriptors, or a domain, which includes its fitness.
+            fitness: as in `te.solve`: a function, or a domain whose fitness, call and bounds are used.
+            evaluations: budget, including the predictions; at least one evaluation per task.
+            method: prediction method, as in `predict`; if given, only its predictions are evaluated.
+            options: options of `te.solve`, such as `seed`, `call`, `workers` and `out`. `call`, `bounds` and `dim`
+                default to their values for this result. `algorithm` defaults to a descent in which neighbouring tasks
+                share information, or to `te.MultiTaskMapElites` with `mode="async"`.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -432,18 +437,21 @@ class Result:
     def extend(
         self, new_tasks: Any, fitness: Any, *, evaluations: int, **options: "Unpack[SearchKeywords]"
     ) -> "Result":
-        """Go on with more tasks: a result on these tasks and, after them, the new ones.
+        """Add new tasks and continue the search on all tasks.
 
-        First the predictions for the new tasks are evaluated, then the elites of the old ones, which are evaluated
-        again to take part in the search; all of it counts. No old task ends with less than it had: where the budget
-        or a failure leaves it with less, it keeps its old elite.
+        First, the predictions for the new tasks are evaluated, then the elites of the old tasks, so that they can take
+        part in the search. These evaluations count towards the budget. No old task ends with a lower fitness: if the
+        budget or a failure would leave it with less, it keeps its old elite.
 
         Args:
             new_tasks: descriptors `(m, k)`, or `te.Tasks`, of the same kind as the old ones.
-            fitness: the same as before, as for `te.solve`: a function, or a domain whose fitness, call and bounds are
-                used.
-            evaluations: the budget.
-            options: all that `te.solve` takes; what is not given of `call`, `bounds` and `dim` is as it was.
+            fitness: the same fitness as before, as in `te.solve`: a function, or a domain whose fitness, call and
+                bounds are used.
+            evaluations: budget.
+            options: options of `te.solve`. `call`, `bounds` and `dim` default to their values for this result.
+
+        Returns:
+            A result with the old tasks followed by the new ones.
 
         Example:
             >>> import numpy as np, taskelites as te
@@ -460,15 +468,15 @@ class Result:
         return extend(self, new_tasks, fitness, evaluations=evaluations, options=options)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """The map: tasks in the plane, coloured by fitness (`taskelites.show.map`). Returns the axes."""
+        """Plot the tasks in the plane, coloured by fitness, and return the axes; see `taskelites.show.map`."""
         from taskelites.show import map as show_map
 
         return show_map(self, ax=ax, **kwargs)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write everything to one `.npz` file, whole or not at all. `te.load` reads it.
+        """Save the result atomically to a `.npz` file, which `te.load` reads.
 
-        Tasks that are Python objects are kept as their text, and a distance matrix or function is not kept.
+        Task objects are saved as text. A distance matrix or function is not saved.
 
         Example:
             >>> import tempfile, numpy as np, taskelites as te
@@ -515,7 +523,7 @@ class Result:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, in words.
+    """Return a number with a noun in the singular or plural.
 
     Example:
         >>> counted(1, "task"), counted(5000, "task")
@@ -525,17 +533,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def load(path: str | PathLike[str]) -> Result:
-    """Read a result from a file that `Result.save` wrote, or from a run folder.
+    """Load a result from a file saved by `Result.save`, or from a run folder.
 
     Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if the file is damaged, not ours, or from a newer version.
+        FileNotFoundError: if there is no result.
+        ValueError: if the file is damaged, not a result, or from a newer version.
 
     Example:
         >>> import taskelites as te
         >>> te.load("nowhere.npz")
         Traceback (most recent call last):
-        FileNotFoundError: there is no result 'nowhere.npz'
+        taskelites.errors.MissingFileError: there is no result 'nowhere.npz'
     """
     path = Path(path)
     file = path / "result.npz" if path.is_dir() else path
@@ -545,15 +553,15 @@ def load(path: str | PathLike[str]) -> Result:
         raise MissingFileError(f"there is no result {str(file)!r}{hint}")
     try:
         if not zipfile.is_zipfile(file):
-            raise InvalidValueError("it is no .npz file")
+            raise InvalidValueError("it is not a .npz file")
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             contents = {name: archive[name] for name in archive.files}
         about = json.loads(str(contents["about"]))
         kind, version = about["format"], int(about["version"])
-    except _UNREADABLE as error:
-        raise InvalidValueError(f"{str(file)!r} is damaged or no taskelites result ({error})") from None
+    except _READ_ERRORS as error:
+        raise InvalidValueError(f"{str(file)!r} is damaged or not a taskelites result ({error})") from None
     if kind != FORMAT:
-        raise InvalidValueError(f"{str(file)!r} is no taskelites result, but {kind!r}")
+        raise InvalidValueError(f"{str(file)!r} is not a taskelites result, but {kind!r}")
     if version > FORMAT_VERSION:
         raise InvalidValueError(
             f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
@@ -568,9 +576,9 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
     number = len(contents["fitness"])
     for name, kinds, ndim in _LAYOUT:
         if name in contents and (contents[name].dtype.kind not in kinds or contents[name].ndim != ndim):
-            raise InvalidValueError(f"its {name} is no array of numbers with {ndim} dimensions")
+            raise InvalidValueError(f"its {name} must be a numeric array with {ndim} dimensions")
         if name in contents and len(contents[name]) != number:
-            raise InvalidValueError("its arrays are of different lengths")
+            raise InvalidValueError("its arrays have different lengths")
     tasks = Tasks(
         about["task_objects"],
         descriptors=contents.get("descriptors"),
@@ -578,7 +586,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         names=Names(about["task_names"] or ()) or None,
     )
     if len(tasks) != number:
-        raise InvalidValueError("its arrays are of different lengths")
+        raise InvalidValueError("its arrays have different lengths")
     return Result(
         **{name: contents[name] for name in _ARRAYS},
         tasks=tasks,
