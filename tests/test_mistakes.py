@@ -324,7 +324,7 @@ MISTAKES = [
     (lambda: solve(workers="many"), "workers must be a number, 'auto' or None, not 'many'"),
     (
         lambda: solve(executor="ray"),
-        "executor must be a concurrent.futures.Executor, not str; Dask's is client.get_executor(), Ray's te.RayExecutor()",
+        "executor must be a concurrent.futures.Executor, not str; for Dask give client.get_executor(), for Ray te.RayExecutor()",
     ),
     (lambda: solve(timeout=-1), "timeout must be a number of seconds above 0, not -1"),
     (lambda: solve(timeout="5"), "timeout must be a number of seconds above 0, not '5'"),
@@ -353,7 +353,7 @@ MISTAKES = [
         lambda: solve(mode="asynchronous"),
         "mode must be one of 'async', 'sync', not 'asynchronous'; did you mean 'async'?",
     ),
-    (lambda: solve(mode="async"), "mode='async' keeps several evaluations going: it needs workers= or executor="),
+    (lambda: solve(mode="async"), "mode='async' needs several concurrent evaluations; give workers= or executor="),
     (
         lambda: solve(mode="async", workers=1, algorithm="cma-es"),
         "mode='async' tells results in any order, but cma-es learns from whole steps; use mode='sync'",

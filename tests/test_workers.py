@@ -110,7 +110,7 @@ def test_workers_are_no_forks_have_one_thread_and_their_own_session():
     workers.submit(Work(np.arange(1), np.zeros((1, 1)), [0]))
     [(_, answer)] = workers.collect(60)
     workers.close()
-    assert f"[{os.getpid()}, '1', False, True]" in answer.troubles[0].message
+    assert f"[{os.getpid()}, '1', False, True]" in answer.failures[0].message
 
 
 SCRIPT = """
@@ -215,7 +215,7 @@ def test_every_evaluation_is_accounted_for(evaluations, tmp_path):
     assert result.retried == result.failures["died"]
     for failure in kept:
         assert np.array_equal(failure.solution, solutions[failure.evaluation - 1])
-    assert any("LocalError: (it has no text)" in failure.message for failure in kept)
+    assert any("LocalError: (no message available)" in failure.message for failure in kept)
 
 
 @pytest.mark.parametrize("evaluations", [400, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -333,7 +333,7 @@ def test_a_worker_that_someone_else_kills_costs_nothing():
 
 
 def test_workers_that_only_die_end_the_run_with_the_cause():
-    with pytest.raises(te.FitnessError, match=r"workers do nothing but die: .* the last was killed by SIGSEGV"):
+    with pytest.raises(te.FitnessError, match=r"workers keep dying: .* the last was killed by SIGSEGV"):
         te.solve(lambda x, t: os.kill(os.getpid(), 11), TASKS, workers=2, **PROBLEM)
 
 
@@ -348,7 +348,7 @@ def test_a_setup_that_fails_ends_the_run_at_once():
 
 def test_a_fitness_that_can_not_be_sent_is_refused_with_the_remedy():
     lock = threading.Lock()
-    with pytest.raises(te.FitnessError, match=r"fitness can't be sent to workers: .*make what does not inside setup"):
+    with pytest.raises(te.FitnessError, match=r"fitness can't be sent to workers: .*create everything else in setup"):
         te.solve(lambda x, t: float(lock.locked()), TASKS, workers=1, **PROBLEM)
 
 
@@ -516,7 +516,7 @@ def tried_out(seconds, left, rows=6400):
 def test_auto_takes_workers_where_they_were_measured_to_help():
     auto, notes = tried_out(0.01, left=10**6)
     assert auto.slots == 4
-    assert notes[-1].startswith("workers='auto' takes 4 workers, which are ")
+    assert notes[-1].startswith("workers='auto' uses 4 workers: measured ")
 
 
 def test_auto_stays_where_a_run_is_short():
@@ -529,12 +529,12 @@ def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.02)
     auto, notes = tried_out(0.0, left=10**9, rows=10**7)
     assert auto.slots == 1
-    assert notes[-1].startswith("workers='auto' takes this process alone, which is ")
+    assert notes[-1].startswith("workers='auto' uses this process: measured ")
 
 
 def test_auto_stays_where_workers_can_not_be_used(monkeypatch):
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.0)
-    monkeypatch.setattr("taskelites.evaluation.engines.automatic._WORTH_SECONDS", 0.0)
+    monkeypatch.setattr("taskelites.evaluation.engines.automatic._MIN_SECONDS_LEFT", 0.0)
     lock = threading.Lock()
     assert te.solve(lambda x, t: float(lock.locked()), TASKS, workers="auto", **PROBLEM).evaluations == 700
 

@@ -17,7 +17,7 @@ from taskelites.cli.values import number
 from taskelites.errors import Interrupted, InvalidValueError, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
-from taskelites.evaluation.engines.inline import InlineEngine, Lost, Work
+from taskelites.evaluation.engines.inline import InlineEngine, LostChunk, Work
 from taskelites.evaluation.engines.workers import Workers
 from taskelites.evaluation.options import MODES, ON_ERROR, EvaluationOptions
 from taskelites.problem.problem import Domain
@@ -218,13 +218,13 @@ def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: Eva
     finally:
         engine.close()
     [(_, answer)] = found
-    if isinstance(answer, Lost):
+    if isinstance(answer, LostChunk):
         return f"{answer.kind}: {answer.message}"
-    if answer.troubles:
-        trace = answer.troubles[0].trace
+    if answer.failures:
+        trace = answer.failures[0].trace
         if trace:
             print(trace, file=sys.stderr)
-        return f"{answer.troubles[0].kind}: {answer.troubles[0].message}"
+        return f"{answer.failures[0].kind}: {answer.failures[0].message}"
     if undescribed(answer.fitness, answer.behaviour).any():
         return f"nan: fitness returned {float(answer.fitness[0])!r}, and the behaviour has NaN in it"
     value = float(answer.fitness[0])

@@ -1,4 +1,4 @@
-"""Calling the fitness: one solution at a time, a batch at a time, or traced by JAX; here, in workers, on clusters."""
+"""Fitness evaluation: per solution, per batch or compiled by JAX, in this process, in workers or on a cluster."""
 
 from taskelites.evaluation.caller import KINDS, Caller
 from taskelites.evaluation.dispatcher import Dispatcher, Failure, Outcomes

@@ -1,7 +1,8 @@
-"""The call of a fitness on a chunk of candidates, as every engine makes it, in this process or in another one.
+"""Calls to the user's fitness for a chunk of candidates, shared by all engines.
 
-This module travels to the workers by value, and answers in plain tuples and arrays; so a worker needs NumPy and what
-the fitness needs, and never imports this library (or JAX, which is slow to start). It must import nothing of ours.
+This module is pickled by value and returns plain tuples and arrays. A worker therefore needs only NumPy and the
+dependencies of the fitness: it never imports this library, nor JAX, which is slow to start. For the same reason, this
+module must not import anything from `taskelites`.
 """
 
 import copy
@@ -19,15 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# How an evaluation fails: the function raises, gives NaN or +inf, gives something that is no number, takes too long,
-# takes its process along. A failed `setup` is no evaluation's, and ends the run.
+# Kinds of failed evaluations: the fitness raised an exception, returned NaN or +inf, returned something other than a
+# number, exceeded the timeout, or its process died. A failed `setup` belongs to no evaluation and ends the run.
 KINDS = ("raised", "nan", "nonsense", "timeout", "died")
 SETUP = "setup"
-_LONGEST_TEXT, _LONGEST_TRACE = 500, 5000
+_MAX_MESSAGE_CHARS, _TRACE_HALF_CHARS = 500, 5000
 
 
-class Trouble(NamedTuple):
-    """What went wrong with a row of a chunk, or with all of it (row -1)."""
+class RowFailure(NamedTuple):
+    """Failure of one row of a chunk, or of the whole chunk (row -1)."""
 
     row: int
     kind: str
@@ -36,36 +37,37 @@ class Trouble(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a chunk: fitness and behaviour of its rows (NaN in those that failed), troubles, seconds it took."""
+    """Result of a chunk: fitness and behaviour per row (NaN where a row failed), failures, and duration in seconds."""
 
     fitness: np.ndarray
     behaviour: np.ndarray | None
-    troubles: list[Trouble]
+    failures: list[RowFailure]
     seconds: float
 
 
-class NonsenseError(Exception):
-    """The function returned something that is no fitness."""
+class InvalidReturnError(Exception):
+    """The user's function returned something other than a fitness."""
 
 
-class HaltedError(Exception):
-    """Somebody asked to stop in the middle of an evaluation."""
+class StopRequestedError(Exception):
+    """A stop was requested between two samples of an evaluation."""
 
 
-def nothing(*_: Any) -> None:
-    """Note nothing."""
+def do_nothing(*_: Any) -> None:
+    """Return None for any arguments: the default callback."""
 
 
 class Caller:
-    """A user's fitness, ready to be called on chunks.
+    """Callable that evaluates chunks of candidates with a user's fitness.
 
     Args:
-        fitness: the function.
-        call: "each" or "batch".
-        behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
-        keeps: whether anybody wants the behaviour; if not, it is dropped here, and does not travel.
-        setup: makes what the fitness gets as its last argument, once in each worker; None if it gets none.
-        samples: calls of the fitness for one evaluation, which is their mean.
+        fitness: the user's function.
+        call: "each" to call it per solution, "batch" to call it per chunk.
+        behaviour_dim: length of a behaviour; 0 if the fitness returns no behaviour.
+        setup: called once per worker; its return value is passed to the fitness as the last argument. None for no such
+            argument.
+        samples: number of calls per evaluation, whose mean is the result.
+        keeps: whether to return the behaviour. If not, it is dropped before the result is sent back.
     """
 
     def __init__(
@@ -83,14 +85,14 @@ class Caller:
         self.kept_dim = behaviour_dim if keeps else 0
         self.setup = setup
         self.samples = samples
-        self.sample = 1  # that is being made
+        self.sample = 1  # the current one, for messages
         self.extra: tuple[Any, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"extra": ()}  # what `setup` made stays where it was made
+        return vars(self) | {"extra": ()}  # the result of `setup` belongs to one process
 
     def prepare(self) -> "Caller":
-        """Run `setup` in the process (and thread) that is going to call."""
+        """Run `setup` in the process and thread that will call the fitness."""
         if self.setup is not None:
             self.extra = (self.setup(),)
         return self
@@ -99,194 +101,208 @@ class Caller:
         self,
         solutions: np.ndarray,
         tasks: Any,
-        begins: Callable[[int], None] = nothing,
-        halt: Callable[[], Any] = nothing,
+        on_row: Callable[[int], None] = do_nothing,
+        halt: Callable[[], Any] = do_nothing,
     ) -> tuple[Any, ...]:
-        """The `Answer`, as a plain tuple.
+        """Evaluate a chunk and return the fields of an `Answer` as a plain tuple.
 
         Args:
             solutions: `(rows, dim)`.
-            tasks: as many.
-            begins: told, before each call of the fitness, the row that it is for.
-            halt: asked between two of them; True leaves what is not finished by then out of the answer.
+            tasks: `rows` tasks.
+            on_row: called with the row before each call of the fitness.
+            halt: called between two calls of the fitness. If it returns True, unfinished rows are left out.
         """
         start = time.perf_counter()
         evaluate = self._batch if self.call == "batch" else self._each
-        fitness, behaviour, troubles = evaluate(solutions, tasks, begins, halt)
-        return fitness, behaviour, [tuple(trouble) for trouble in troubles], time.perf_counter() - start
+        fitness, behaviour, failures = evaluate(solutions, tasks, on_row, halt)
+        return fitness, behaviour, [tuple(failure) for failure in failures], time.perf_counter() - start
 
     def _each(
-        self, solutions: np.ndarray, tasks: Any, begins: Callable[[int], None], halt: Callable[[], Any]
-    ) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
+        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int], None], halt: Callable[[], Any]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[RowFailure]]:
         fitness = np.full(len(solutions), np.nan)
         behaviour = np.full((len(solutions), self.kept_dim), np.nan) if self.kept_dim else None
-        troubles = []
+        failures = []
         done = 0
-        plain = self.samples == 1 and not self.behaviour_dim  # `_once`, without what a call more would cost
+        fast = self.samples == 1 and not self.behaviour_dim  # saves the overhead of `_call_once`
         for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
-            begins(row)
+            on_row(row)
             try:
-                if plain:
+                if fast:
                     value = self.fitness(solution, task, *self.extra)
-                    fitness[row] = value if isinstance(value, float) else one_number(value)
-                    described = None
+                    fitness[row] = value if isinstance(value, float) else as_float(value)
+                    row_behaviour = None
                 elif self.samples == 1:
-                    fitness[row], described = self._once(solution, task, ())
+                    fitness[row], row_behaviour = self._call_once(solution, task, ())
                 else:
-                    fitness[row], described = self._mean(solution, task, (), partial(begins, row), halt)
+                    fitness[row], row_behaviour = self._mean_of_samples(solution, task, (), partial(on_row, row), halt)
                 if behaviour is not None:
-                    behaviour[row] = described
-            except HaltedError:
+                    behaviour[row] = row_behaviour
+            except StopRequestedError:
                 break
-            except NonsenseError as problem:
-                troubles.append(Trouble(row, "nonsense", f"{problem}{self._which()}", ""))
-            except (Exception, SystemExit) as problem:  # noqa: BLE001 - what the user's function raises is its own
-                message, trace = raised("fitness", problem)
-                troubles.append(Trouble(row, "raised", f"{message}{self._which()}", trace))
+            except InvalidReturnError as error:
+                failures.append(RowFailure(row, "nonsense", f"{error}{self._sample_note()}", ""))
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's function may raise anything
+                message, trace = describe_exception("fitness", error)
+                failures.append(RowFailure(row, "raised", f"{message}{self._sample_note()}", trace))
             done = row + 1
             if halt():
                 break
-        return fitness[:done], None if behaviour is None else behaviour[:done], troubles
+        return fitness[:done], None if behaviour is None else behaviour[:done], failures
 
     def _batch(
-        self, solutions: np.ndarray, tasks: Any, begins: Callable[[int], None], halt: Callable[[], Any]
-    ) -> tuple[np.ndarray, np.ndarray | None, list[Trouble]]:
+        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int], None], halt: Callable[[], Any]
+    ) -> tuple[np.ndarray, np.ndarray | None, list[RowFailure]]:
         rows = len(solutions)
-        begins(0)
+        on_row(0)
         try:
             if self.samples == 1:
-                fitness, described = self._once(solutions, tasks, (rows,))
+                fitness, batch_behaviour = self._call_once(solutions, tasks, (rows,))
             else:
-                fitness, described = self._mean(solutions, tasks, (rows,), partial(begins, 0), halt)
-            return fitness, described, []
-        except HaltedError:
+                fitness, batch_behaviour = self._mean_of_samples(solutions, tasks, (rows,), partial(on_row, 0), halt)
+            return fitness, batch_behaviour, []
+        except StopRequestedError:
             return np.empty(0), np.empty((0, self.kept_dim)) if self.kept_dim else None, []
-        except NonsenseError as problem:
-            trouble = Trouble(-1, "nonsense", f"{problem}{self._which()}", "")
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - as above
-            message, trace = raised("fitness", problem)
-            trouble = Trouble(-1, "raised", f"{message}{self._which()}", trace)
+        except InvalidReturnError as error:
+            failure = RowFailure(-1, "nonsense", f"{error}{self._sample_note()}", "")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            message, trace = describe_exception("fitness", error)
+            failure = RowFailure(-1, "raised", f"{message}{self._sample_note()}", trace)
         behaviour = np.full((rows, self.kept_dim), np.nan) if self.kept_dim else None
-        return np.full(rows, np.nan), behaviour, [trouble]
+        return np.full(rows, np.nan), behaviour, [failure]
 
-    def _once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
-        """Fitness and behaviour of one call: of one solution (shape `()`), or of so many."""
+    def _call_once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """Return fitness and behaviour from one call, for one solution (shape `()`) or a batch (shape `(rows,)`)."""
         value = self.fitness(solutions, tasks, *self.extra)
-        described = None
+        behaviour = None
         if self.behaviour_dim:
-            value, described = self._pair(value)
-            described = numbers("the behaviour", described, (*shape, self.behaviour_dim))
-            described = described if self.kept_dim else None
+            value, behaviour = self._check_pair(value)
+            behaviour = as_floats("the behaviour", behaviour, (*shape, self.behaviour_dim))
+            behaviour = behaviour if self.kept_dim else None
         if shape:
-            value = numbers("fitness", value, shape)
+            value = as_floats("fitness", value, shape)
         elif not isinstance(value, float):
-            value = one_number(value)
-        return value, described
+            value = as_float(value)
+        return value, behaviour
 
-    def _mean(
+    def _mean_of_samples(
         self,
         solutions: np.ndarray,
         tasks: Any,
         shape: tuple[int, ...],
-        begins: Callable[[], None],
+        on_row: Callable[[], None],
         halt: Callable[[], Any],
     ) -> tuple[Any, Any]:
-        """The same of several calls: their mean, or the first that is no finite number.
+        """Return the mean fitness and behaviour of several calls, or the first fitness that is not finite.
 
-        The mean is moved by each sample, so that a function without noise gives the same bits as one call of it.
+        The running mean makes the result of a function without noise bitwise equal to that of one call.
         """
         self.sample = 1
-        value, described = self._once(*copies(solutions, tasks), shape)
-        while self.sample < self.samples and np.isfinite(value).any():  # or nothing is left to be measured
+        value, behaviour = self._call_once(*copies(solutions, tasks), shape)
+        while self.sample < self.samples and np.isfinite(value).any():  # else every row has its result
             if halt():
-                raise HaltedError
+                raise StopRequestedError
             self.sample += 1
-            begins()
-            more, also = self._once(*copies(solutions, tasks), shape)
-            with np.errstate(over="ignore", invalid="ignore"):  # of a row that has failed, or two that are far apart
-                value = np.where(np.isfinite(value), value + (more - value) / self.sample, value)
-                if described is not None:
-                    described = described + (also - described) / self.sample
-        return value, described
+            on_row()
+            new_value, new_behaviour = self._call_once(*copies(solutions, tasks), shape)
+            with np.errstate(over="ignore", invalid="ignore"):  # rows that failed, or huge differences
+                value = np.where(np.isfinite(value), value + (new_value - value) / self.sample, value)
+                if behaviour is not None:
+                    behaviour = behaviour + (new_behaviour - behaviour) / self.sample
+        return value, behaviour
 
-    def _which(self) -> str:
-        """Half a sentence on the sample that a message is of."""
+    def _sample_note(self) -> str:
+        """Return a suffix that names the current sample in an error message."""
         return f" (sample {self.sample} of {self.samples})" if self.samples > 1 else ""
 
-    def _pair(self, value: Any) -> tuple[Any, Any]:
+    def _check_pair(self, value: Any) -> tuple[Any, Any]:
         if not isinstance(value, tuple) or len(value) != 2:
-            raise NonsenseError(
-                f"fitness must return a pair (fitness, behaviour), as behaviour= says, but it returned {shown(value)}"
+            raise InvalidReturnError(
+                "fitness must return a pair (fitness, behaviour), since behaviour= is given, but it returned "
+                f"{shown(value)}"
             )
         return value
 
 
 def copies(solutions: np.ndarray, tasks: Any) -> tuple[np.ndarray, Any]:
-    """For a function that may write to its arguments, and is called with them once more."""
+    """Copy the arguments of a fitness, which may modify them in place."""
     return solutions.copy(), tasks.copy() if isinstance(tasks, np.ndarray) else tasks
 
 
-def raised(what: str, problem: BaseException) -> tuple[str, str]:
-    """What the user's function raised, with the line of it that did; and the whole traceback."""
+def describe_exception(what: str, error: BaseException) -> tuple[str, str]:
+    """Return a one-line message on an exception, with the user's line that raised it, and the traceback."""
     try:
-        text = " ".join(str(problem).split())[:_LONGEST_TEXT]  # one line
-    except Exception:  # noqa: BLE001 - an exception whose text can't be had is still an exception
-        text = "(it has no text)"
-    ours = raised.__code__.co_filename
-    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != ours]
+        text = " ".join(str(error).split())[:_MAX_MESSAGE_CHARS]
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
+        text = "(no message available)"
+    this_file = describe_exception.__code__.co_filename
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != this_file]
     where = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
     try:
-        trace = "".join(traceback.format_exception(problem))
+        trace = "".join(traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - as above
-        trace = "".join(traceback.format_tb(problem.__traceback__))
-    if len(trace) > 2 * _LONGEST_TRACE:
-        trace = f"{trace[:_LONGEST_TRACE]}\n...\n{trace[-_LONGEST_TRACE:]}"
-    return f"{what} raised {type(problem).__name__}: {text}{where}", trace
+        trace = "".join(traceback.format_tb(error.__traceback__))
+    if len(trace) > 2 * _TRACE_HALF_CHARS:
+        trace = f"{trace[:_TRACE_HALF_CHARS]}\n...\n{trace[-_TRACE_HALF_CHARS:]}"
+    return f"{what} raised {type(error).__name__}: {text}{where}", trace
 
 
 def shown(value: Any) -> str:
-    """A value in few letters, whatever it is."""
+    """Return a short `repr` of any value."""
     try:
         return reprlib.repr(value)
     except Exception:  # noqa: BLE001 - a user's object may do anything
         return f"a {type(value).__name__}"
 
 
-def one_number(value: Any) -> float:
-    """`value` as a float, or an error that says what came instead."""
+def as_float(value: Any) -> float:
+    """Convert a return value of the fitness to a float.
+
+    Raises:
+        InvalidReturnError: if it is not one number.
+    """
     if isinstance(value, tuple) and len(value) == 2:
-        raise NonsenseError(
-            f"fitness must return one number, but it returned the pair {shown(value)}; if the second is a behaviour, "
-            "behaviour=[(lower, upper), ...] says so"
+        raise InvalidReturnError(
+            f"fitness must return one number, but it returned the pair {shown(value)}; if the second element is a "
+            "behaviour, give behaviour=[(lower, upper), ...]"
         )
-    array = numbers("fitness", value, None)
+    array = as_floats("fitness", value, None)
     if array.size != 1:
-        raise NonsenseError(f"fitness must return one number, but it returned an array of shape {array.shape}")
+        raise InvalidReturnError(f"fitness must return one number, but it returned an array of shape {array.shape}")
     return float(array.item())
 
 
-def numbers(what: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
-    """`value` as float64, or an error that says what came instead."""
-    wanted = "one number" if shape is None else f"numbers of shape {shape}"
+def as_floats(what: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+    """Convert a return value of the fitness to a float64 array.
+
+    Args:
+        what: name of the value in error messages.
+        value: what the fitness returned.
+        shape: expected shape; None where one number is expected, whose shape is not checked here.
+
+    Raises:
+        InvalidReturnError: if it is not numeric or has another shape.
+    """
+    expected = "one number" if shape is None else f"numbers of shape {shape}"
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError
         array = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise NonsenseError(f"{what} must be {wanted}, but the function returned {shown(value)}") from None
+        raise InvalidReturnError(f"{what} must be {expected}, but the function returned {shown(value)}") from None
     if shape is not None and array.shape != shape:
-        raise NonsenseError(f"{what} must be {wanted}, but the function returned shape {array.shape}")
+        raise InvalidReturnError(f"{what} must be {expected}, but the function returned shape {array.shape}")
     return array
 
 
 class Remote:
-    """A caller at the other end of an executor, made ready once for each process and thread.
+    """Callable for executors that prepares its caller once per process and thread.
 
     Args:
-        token: tells one run's caller from another's.
-        caller: the caller, or what cloudpickle made of it.
-        timeout: after so many seconds the process ends itself; None for never.
+        token: unique identifier of the run.
+        caller: the caller, or its cloudpickle bytes.
+        timeout: seconds per evaluation after which the process ends itself; None for no limit.
     """
 
     def __init__(self, token: str, caller: Any, timeout: float | None) -> None:
@@ -295,28 +311,28 @@ class Remote:
         self.timeout = timeout
 
     def __call__(self, chunk: bytes) -> tuple[Any, ...]:
-        """Evaluate a pickled chunk: its number, solutions, tasks."""
+        """Evaluate a pickled chunk `(number, solutions, tasks)`."""
         import cloudpickle
 
-        # A place that outlives this object, which arrives anew with each chunk.
-        kept = vars(sys.modules.setdefault("_taskelites_callers", types.ModuleType("_taskelites_callers")))
+        # This object is unpickled anew for each chunk, so prepared callers are cached in a module.
+        callers = vars(sys.modules.setdefault("_taskelites_callers", types.ModuleType("_taskelites_callers")))
         key = f"{self.token} {threading.get_ident()}"
         _, solutions, tasks = cloudpickle.loads(chunk)
-        if key not in kept:
-            for old in [name for name in kept if name.endswith(f" {threading.get_ident()}")]:
-                del kept[old]  # of a run that is over
-            doing = "reading the fitness"
+        if key not in callers:
+            for old in [name for name in callers if name.endswith(f" {threading.get_ident()}")]:
+                del callers[old]  # from an earlier run
+            stage = "reading the fitness"
             try:
-                own = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)
-                doing = "setup"
-                kept[key] = own.prepare()
-            except Exception as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
-                return np.empty(0), None, [(-1, SETUP, *raised(doing, problem))], 0.0
+                caller = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)
+                stage = "setup"
+                callers[key] = caller.prepare()
+            except Exception as error:  # noqa: BLE001 - any failure must be reported to the run
+                return np.empty(0), None, [(-1, SETUP, *describe_exception(stage, error))], 0.0
         if self.timeout is None:
-            return kept[key](solutions, tasks)
-        seconds = self.timeout * (len(solutions) if kept[key].call == "batch" else 1)
+            return callers[key](solutions, tasks)
+        seconds = self.timeout * (len(solutions) if callers[key].call == "batch" else 1)
         try:
-            # Python's own watchdog needs no lock of the interpreter, so a loop in C does not stop it.
-            return kept[key](solutions, tasks, lambda row: faulthandler.dump_traceback_later(seconds, exit=True))
+            # Python's watchdog thread does not need the GIL, so it also interrupts loops in C.
+            return callers[key](solutions, tasks, lambda row: faulthandler.dump_traceback_later(seconds, exit=True))
         finally:
             faulthandler.cancel_dump_traceback_later()

@@ -1,7 +1,7 @@
-"""Between the search and an engine: cuts candidates into chunks, and settles what became of each of them.
+"""Dispatch of candidates to an engine: chunks, retries and failures.
 
-An evaluation that fails is skipped, tried again or ends the run, as the user wishes. When a process dies or hangs, the
-candidate it was at is found, and all others of its chunk are evaluated again.
+A failed evaluation is skipped, retried or ends the run, depending on `on_error`. If a process dies or hangs, the
+candidate that it was evaluating is identified, and the other candidates of its chunk are evaluated again.
 """
 
 import time
@@ -14,25 +14,25 @@ import numpy as np
 
 from taskelites.algorithms import Candidates
 from taskelites.evaluation.caller import Answer
-from taskelites.evaluation.engines.inline import SHORT, Engine, Lost, Work
+from taskelites.evaluation.engines.inline import SHORT_CHUNK_SECONDS, Engine, LostChunk, Work
 
-# A chunk of single evaluations should take this long: much longer than a message, much shorter than a coffee.
+# Target duration of a chunk: long enough to hide the overhead of messages, short enough to keep all workers busy.
 _CHUNK_SECONDS = 0.02
-_MOST_ROWS = 4096
-_WAIT = 0.1
-# Chunks of a step that are sent for each slot; what waits in line is packed already.
-_LINE = 6
+_MAX_CHUNK_ROWS = 4096
+_WAIT_SECONDS = 0.1
+# Maximum number of pending chunks per slot within a step. Queued chunks are serialised in advance.
+_QUEUED_PER_SLOT = 6
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An evaluation that gave no number.
+    """A failed evaluation.
 
     Attributes:
         kind: "raised", "nan", "nonsense", "timeout" or "died".
-        message: what happened, in a sentence.
-        trace: the traceback, where there is one.
-        tries: how often it was evaluated.
+        message: one-sentence description.
+        trace: the traceback; empty if there is none.
+        tries: number of attempts.
     """
 
     kind: str
@@ -43,14 +43,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came of some candidates.
+    """Results of n candidates.
 
     Attributes:
-        rows: `(n,)`, which.
-        fitness: `(n,)`.
+        rows: `(n,)`, indices of the candidates.
+        fitness: `(n,)`; NaN where the evaluation failed.
         behaviour: `(n, behaviour_dim)`, or None.
-        failures: by place among these n.
-        again: by place among these n, how many evaluations more than one were made.
+        failures: failed evaluations, by position in 0..n-1.
+        again: number of repeated evaluations, by position in 0..n-1.
     """
 
     rows: np.ndarray
@@ -63,7 +63,7 @@ class Outcomes:
         return len(self.rows)
 
     def part(self, which: slice) -> "Outcomes":
-        """Some of them."""
+        """Return the results of a slice of the candidates."""
         start, stop, _ = which.indices(len(self))
         failures = {i - start: failure for i, failure in self.failures.items() if start <= i < stop}
         again = {i - start: number for i, number in self.again.items() if start <= i < stop}
@@ -72,33 +72,33 @@ class Outcomes:
 
 
 class Evaluable(Protocol):
-    """Something whose candidates are evaluated: a run of a search, or the elites of an analysis."""
+    """Source of candidates: a run of a search, or the elites of an analysis."""
 
     def ask(self) -> Candidates:
-        """Return the next candidates, on the host."""
+        """Return the next candidates as NumPy arrays."""
 
     def take(self, found: Outcomes, asked: Candidates) -> None:
-        """Take the next results.
+        """Process the next results.
 
         Args:
             found: results, in the order of the candidates.
-            asked: the candidates that `found.rows` point into.
+            asked: the candidates that `found.rows` indexes.
 
         Raises:
-            FitnessError: if one of them ends the run; those before it are taken.
+            FitnessError: if a failure ends the run. The results before it are processed.
         """
 
 
 class Evaluator(Protocol):
-    """Something that evaluates rows: a `Dispatcher`, or a compiled function."""
+    """Interface for evaluating candidates: a `Dispatcher`, or a compiled function."""
 
     def stream(
         self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], bool]
     ) -> Iterator[Outcomes]:
-        """Yield results in the order of the rows, as they become known, until all are or `halt()`."""
+        """Yield results in the order of the rows as they become available, until all are done or `halt()` is true."""
 
     def close(self) -> None:
-        """Let go of processes and connections."""
+        """Release processes and connections."""
 
 
 def evaluate_together(
@@ -109,17 +109,17 @@ def evaluate_together(
     offset: int = 0,
     behaviour_dim: int = 0,
 ) -> Iterator[None]:
-    """Ask all of these runs, evaluate their rows in shared calls, and let each take its own.
+    """Evaluate the next candidates of several runs in shared calls.
 
     Args:
-        evaluator: evaluates the rows.
-        runs: each asks for some rows.
-        halt: whether to stop before all rows are evaluated.
-        offset: rows before the first one, by which the rows are cut into chunks.
+        evaluator: evaluates the candidates.
+        runs: each asks for candidates and receives their results.
+        halt: returns whether to stop before all candidates are evaluated.
+        offset: number of earlier rows, which aligns the chunks (see `Dispatcher.stream`).
         behaviour_dim: length of a behaviour; 0 if the runs use none.
 
     Yields:
-        After each part of the results.
+        None, after each part of the results.
     """
     parts = [run.ask() for run in runs]
     asked = parts[0] if len(parts) == 1 else _joined(parts)
@@ -136,7 +136,7 @@ def evaluate_together(
 
 
 def _joined(parts: list[Candidates]) -> Candidates:
-    """Return the candidates of several runs, one run after another."""
+    """Concatenate the candidates of several runs."""
     arrays = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ("solutions", "niches", "numbers")
     }
@@ -148,7 +148,7 @@ def _joined(parts: list[Candidates]) -> Candidates:
 
 
 def undescribed(fitness: np.ndarray, behaviour: np.ndarray | None) -> np.ndarray:
-    """Which rows have a fitness, but NaN in their behaviour: such an evaluation has failed.
+    """Return a mask `(n,)` of rows with a finite fitness but NaN in their behaviour: failed evaluations.
 
     Example:
         >>> undescribed(np.array([1.0, 2.0, -np.inf]), np.array([[0.5], [np.nan], [np.nan]])).tolist()
@@ -160,18 +160,18 @@ def undescribed(fitness: np.ndarray, behaviour: np.ndarray | None) -> np.ndarray
 
 
 class Dispatcher:
-    """Sends candidates to an engine and settles what comes back.
+    """Sends candidates to an engine in chunks, and handles retries and failures.
 
     Args:
-        engine: what evaluates.
-        chunk: rows of a chunk; None to fit them to how long an evaluation takes.
-        retries: how often an evaluation that failed is tried again.
+        engine: evaluates the chunks.
+        chunk: number of rows per chunk; None to adapt it to the measured duration of an evaluation.
+        retries: maximum number of retries per failed evaluation.
 
     Attributes:
-        evaluated: how many evaluations were made.
-        seconds: in all evaluations together, as measured where they ran.
-        waited: seconds spent sending and waiting.
-        lost: chunks whose worker died or was killed.
+        evaluated: number of evaluations.
+        seconds: total duration of all evaluations, measured where they ran.
+        waited: seconds spent sending chunks and waiting for results.
+        lost: number of chunks whose worker died or was killed.
     """
 
     def __init__(self, engine: Engine, *, chunk: int | None, retries: int = 0) -> None:
@@ -182,16 +182,26 @@ class Dispatcher:
         self.evaluated = 0
         self.lost = 0
         self._retries = retries
-        self._unanswered = 0
+        self._pending = 0
         self._chunks = 0
 
     def stream(
         self, solutions: np.ndarray, tasks: Any, *, offset: int, behaviour_dim: int, halt: Callable[[], Any]
     ) -> Iterator[Outcomes]:
-        """Evaluate candidates; gives what is known, in their order, as it becomes known, until done or `halt()`.
+        """Evaluate candidates, and yield results in their order as they become available.
 
-        Chunks begin at whole multiples of their size, counted from `offset` rows before the first candidate; so where
-        they begin does not depend on where an earlier call ended.
+        Chunks of a fixed size start at multiples of that size, counted from `offset` rows before the first candidate.
+        Chunk boundaries therefore do not depend on where an earlier call stopped.
+
+        Args:
+            solutions: `(rows, dim)`.
+            tasks: `rows` tasks.
+            offset: number of rows before the first candidate.
+            behaviour_dim: length of a behaviour; 0 for none.
+            halt: returns whether to stop early.
+
+        Yields:
+            Results of one or more consecutive candidates.
         """
         rows = len(solutions)
         fitness = np.empty(rows)
@@ -199,59 +209,59 @@ class Dispatcher:
         known = np.zeros(rows, bool)
         failures: dict[int, Failure] = {}
         again: dict[int, int] = {}
-        sent = given = 0
-        while given < rows:
-            while sent < rows and self._unanswered < _LINE * self.engine.slots + 2:
+        sent = yielded = 0
+        while yielded < rows:
+            while sent < rows and self._pending < _QUEUED_PER_SLOT * self.engine.slots + 2:
                 size = self._size(rows - sent, offset + sent)
                 part = slice(sent, sent + size)
                 self.send(Work(np.arange(sent, sent + size), solutions[part], tasks[part]))
                 sent += size
-            for found in self.arrived(_WAIT):
+            for found in self.arrived(_WAIT_SECONDS):
                 fitness[found.rows] = found.fitness
                 if behaviour is not None:
                     behaviour[found.rows] = np.nan if found.behaviour is None else found.behaviour
                 known[found.rows] = True
                 failures |= {int(found.rows[i]): failure for i, failure in found.failures.items()}
                 again |= {int(found.rows[i]): number for i, number in found.again.items()}
-            until = rows if known[given:].all() else given + int(known[given:].argmin())
-            if until > given:
+            until = rows if known[yielded:].all() else yielded + int(known[yielded:].argmin())
+            if until > yielded:
                 whole = Outcomes(np.arange(rows), fitness, behaviour, failures, again)
-                yield whole if until - given == rows else whole.part(slice(given, until))
-                given = until
+                yield whole if until - yielded == rows else whole.part(slice(yielded, until))
+                yielded = until
             if halt():
                 return
 
     def send(self, work: Work) -> None:
-        """Hand a chunk to the engine."""
+        """Submit a chunk to the engine."""
         begin = time.perf_counter()
-        self._unanswered += 1
+        self._pending += 1
         self.engine.submit(work)
         self.waited += time.perf_counter() - begin
 
     def arrived(self, wait: float) -> list[Outcomes]:
-        """What is settled by now; if nothing is finished, wait for so many seconds at most."""
+        """Return final results, waiting at most `wait` seconds for the first finished chunk."""
         begin = time.perf_counter()
         finished = self.engine.collect(wait)
-        if self.evaluated:  # what comes before the first answer is start-up
+        if self.evaluated:  # exclude the start-up of the workers
             self.waited += time.perf_counter() - begin
-        self._unanswered -= len(finished)
+        self._pending -= len(finished)
         settled = [self._settle(*each) for each in finished]
         return [each for each in settled if each is not None]
 
     def close(self) -> None:
-        """End what evaluates."""
+        """Close the engine."""
         self.engine.close()
 
     def size(self, rows: int) -> int:
-        """How many of so many rows the next chunk takes."""
+        """Return the size of the next chunk, given the number of remaining rows."""
         return self._size(rows, 0)
 
     @property
     def room(self) -> int:
-        """How many chunks more the engine should get, so that none of its slots runs dry."""
+        """Number of additional chunks that keep all slots of the engine busy."""
         slots = self.engine.slots
-        short = self._chunks > 0 and self.seconds / self._chunks < SHORT
-        return slots + (slots + 2 if short else max(2, slots // 4)) - self._unanswered
+        are_short = self._chunks > 0 and self.seconds / self._chunks < SHORT_CHUNK_SECONDS
+        return slots + (slots + 2 if are_short else max(2, slots // 4)) - self._pending
 
     def _size(self, left: int, sent: int) -> int:
         if self.chunk is not None:
@@ -260,67 +270,67 @@ class Dispatcher:
             return 1
         each = max(self.seconds / self.evaluated, 1e-9)
         fair = left if self.engine.slots == 1 else -(-left // (2 * self.engine.slots))
-        # Where workers die often, a chunk should rather survive than not.
-        surviving = self.evaluated // (2 * self.lost) if self.lost else _MOST_ROWS
-        return max(1, min(int(_CHUNK_SECONDS / each), fair, surviving, _MOST_ROWS))
+        # If workers die often, keep the chance that a chunk is lost below one half.
+        safe = self.evaluated // (2 * self.lost) if self.lost else _MAX_CHUNK_ROWS
+        return max(1, min(int(_CHUNK_SECONDS / each), fair, safe, _MAX_CHUNK_ROWS))
 
-    def _settle(self, work: Work, answer: Answer | Lost) -> Outcomes | None:
-        """What is final of a chunk; the rest of it is on its way again."""
-        if isinstance(answer, Lost):
+    def _settle(self, work: Work, answer: Answer | LostChunk) -> Outcomes | None:
+        """Return the final results of a chunk, and send its other rows again."""
+        if isinstance(answer, LostChunk):
             return self._settle_lost(work, answer)
         self.seconds += answer.seconds
         self.evaluated += len(work)
         self._chunks += 1
         fitness = answer.fitness
         complete = answer.behaviour is None or not undescribed(fitness, answer.behaviour).any()
-        if not answer.troubles and np.isfinite(fitness).all() and complete:
-            again = _again(work) if work.retries or work.deaths else {}
+        if not answer.failures and np.isfinite(fitness).all() and complete:
+            again = _extra_evaluations(work) if work.retries or work.deaths else {}
             return Outcomes(work.rows, fitness, answer.behaviour, again=again)
-        if answer.troubles and answer.troubles[0].row < 0:
-            trouble = answer.troubles[0]
-            if trouble.kind == "raised" and len(work) > 1:  # one of them is the culprit
-                self._one_by_one(work)
+        if answer.failures and answer.failures[0].row < 0:
+            failure = answer.failures[0]
+            if failure.kind == "raised" and len(work) > 1:  # find the row that raised
+                self._send_individually(work)
                 return None
-            failures = {i: Failure(trouble.kind, trouble.message, trouble.trace) for i in range(len(work))}
+            failures = {i: Failure(failure.kind, failure.message, failure.trace) for i in range(len(work))}
         else:
-            failures = {each.row: Failure(each.kind, each.message, each.trace) for each in answer.troubles}
+            failures = {each.row: Failure(each.kind, each.message, each.trace) for each in answer.failures}
             for i in np.flatnonzero(np.isnan(fitness) | (fitness == np.inf)):
                 failures.setdefault(int(i), Failure("nan", f"fitness returned {fitness[i]}"))
             for i in np.flatnonzero(undescribed(fitness, answer.behaviour)):
-                failures.setdefault(int(i), Failure("nan", "the behaviour has NaN in it"))
-        return self._final(work, fitness, answer.behaviour, failures)
+                failures.setdefault(int(i), Failure("nan", "the behaviour contains NaN"))
+        return self._finish(work, fitness, answer.behaviour, failures)
 
-    def _settle_lost(self, work: Work, lost: Lost) -> Outcomes | None:
+    def _settle_lost(self, work: Work, lost: LostChunk) -> Outcomes | None:
         self.lost += 1
         if lost.row is None:
-            # Once more as it is, since the same rows give the same bits; then one of them is taken to be the culprit.
+            # Retry the same rows first, since only equal chunks give bitwise equal results; then isolate the culprit.
             if lost.kind == "died" and work.deaths == 0:
                 self.send(work.part(slice(None), deaths=1))
             else:
-                self._one_by_one(work)
+                self._send_individually(work)
             return None
         others = [i for i in range(len(work)) if i != lost.row]
         while others:
             size = self.size(len(others))
             self.send(work.part(others[:size]))
             others = others[size:]
-        culprit = work.part([lost.row], deaths=work.deaths + (lost.kind == "died"))
-        # Workers are also killed by others: by whoever wants the memory, say. So no evaluation is blamed at once.
-        if lost.kind == "died" and culprit.deaths == 1:
-            self.send(culprit)
+        suspect = work.part([lost.row], deaths=work.deaths + (lost.kind == "died"))
+        # The operating system may have killed the worker, for example for lack of memory: retry before blaming the row.
+        if lost.kind == "died" and suspect.deaths == 1:
+            self.send(suspect)
             return None
-        behaviour = None  # whoever stores it fills in NaN
-        return self._final(culprit, np.array([np.nan]), behaviour, {0: Failure(lost.kind, lost.message)})
+        behaviour = None  # the receiver fills in NaN
+        return self._finish(suspect, np.array([np.nan]), behaviour, {0: Failure(lost.kind, lost.message)})
 
-    def _one_by_one(self, work: Work) -> None:
-        """Send candidates once more, each on its own; of those that are fine, nobody died."""
+    def _send_individually(self, work: Work) -> None:
+        """Send each row as a chunk of its own, with its count of deaths reset."""
         for i in range(len(work)):
             self.send(work.part([i], deaths=0))
 
-    def _final(
+    def _finish(
         self, work: Work, fitness: np.ndarray, behaviour: np.ndarray | None, failures: dict[int, Failure]
     ) -> Outcomes | None:
-        """What is final of a chunk with failures: all, unless they are to be tried again."""
+        """Return the final results of a chunk with failures, and send failed rows again while retries are left."""
         if failures and work.retries < self._retries:
             places = sorted(failures)
             self.send(work.part(places, retries=work.retries + 1))
@@ -328,8 +338,10 @@ class Dispatcher:
             if not len(kept):
                 return None
             part = work.part(kept)
-            return Outcomes(part.rows, fitness[kept], None if behaviour is None else behaviour[kept], {}, _again(part))
-        again = _again(work)
+            return Outcomes(
+                part.rows, fitness[kept], None if behaviour is None else behaviour[kept], {}, _extra_evaluations(part)
+            )
+        again = _extra_evaluations(work)
         tries = 1 + again.get(0, 0)
         failures = {i: Failure(each.kind, each.message, each.trace, tries) for i, each in failures.items()}
         values = fitness.copy()
@@ -337,7 +349,7 @@ class Dispatcher:
         return Outcomes(work.rows, values, behaviour, failures, again)
 
 
-def _again(work: Work) -> dict[int, int]:
-    """How many evaluations more than one each row took, apart from those for the sake of another row."""
+def _extra_evaluations(work: Work) -> dict[int, int]:
+    """Return the number of repeated evaluations per row, except those caused by another row of its chunk."""
     more = work.retries + (work.deaths > 0)
     return dict.fromkeys(range(len(work)), more) if more else {}

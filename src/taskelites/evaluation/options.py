@@ -1,4 +1,4 @@
-"""How a Python fitness is to be evaluated: where, in how many processes, and what a failure does."""
+"""Options for evaluating a Python fitness."""
 
 import inspect
 import math
@@ -21,16 +21,16 @@ Mode = Literal["sync", "async"]
 ON_ERROR = get_args(OnError)
 MODES = get_args(Mode)
 DEFAULT_RETRIES = 2
-# Rows of a chunk of `call="batch"`: without workers, as many as fit into memory many times over.
-_WHOLE_ROWS = 4096
-# With them, 8 to 64 chunks a batch, of 16 rows if possible: enough for many workers, and not too many messages.
-_FEWEST_CHUNKS, _MOST_CHUNKS, _CHUNK_ROWS = 8, 64, 16
+# Rows per chunk of `call="batch"` without workers, unless the batch is larger: few enough for memory.
+_INLINE_CHUNK_ROWS = 4096
+# With workers, 8 to 64 chunks per batch, of 16 rows if possible: enough for many workers at a low message overhead.
+_MIN_CHUNKS, _MAX_CHUNKS, _CHUNK_ROWS = 8, 64, 16
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class EvaluationKeywords(TypedDict, total=False):
-    """Keywords of every function that evaluates; `EvaluationOptions` has their defaults."""
+    """Keywords shared by all functions that evaluate a fitness; see `EvaluationOptions` for their defaults."""
 
     workers: WorkerCount | None
     executor: Executor | None
@@ -61,20 +61,23 @@ def evaluation_signature(function: _Function) -> _Function:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """How to evaluate, as `te.solve` takes it; checked.
+    """Validated evaluation options of `te.solve`.
 
     Args:
-        workers: local processes: a number, "auto" (measured), or None for this process.
-        executor: any `concurrent.futures.Executor` instead.
-        on_error: "skip", "retry" or "raise".
-        retries: how often a failed evaluation is tried again, for "retry"; 2 by default.
-        timeout: seconds for one evaluation; it needs processes that can be killed, so without `workers` there is one.
-        setup: a function without arguments; what it returns is the last argument of every call of the fitness.
-        mode: "sync", which is repeatable, or "async", in which nobody waits for the slowest of a batch.
-        samples: calls of the fitness for one evaluation, which is their mean.
+        workers: number of local worker processes, "auto" to choose by measured speed, or None to evaluate in this
+            process.
+        executor: any `concurrent.futures.Executor`, instead of `workers`.
+        on_error: action on a failed evaluation: "skip", "retry" or "raise".
+        retries: maximum number of retries per failed evaluation, with `on_error="retry"`; 2 by default.
+        timeout: seconds per evaluation. It needs a process that can be killed, so it starts one worker if `workers` is
+            None.
+        setup: function without arguments, called once per worker; its return value is passed to the fitness as the last
+            argument.
+        mode: "sync", which is repeatable, or "async", which does not wait for the slowest evaluation of a batch.
+        samples: number of calls of the fitness per evaluation, whose mean is the result.
 
     Example:
-        >>> EvaluationOptions(workers=4, on_error="retry").tries_more
+        >>> EvaluationOptions(workers=4, on_error="retry").retry_count
         2
     """
 
@@ -89,10 +92,16 @@ class EvaluationOptions:
 
     @classmethod
     def from_keywords(cls, function: Callable[..., Any], keywords: EvaluationKeywords, *, samples: int = 1) -> Self:
-        """Check the evaluation keywords that a function was called with.
+        """Create options from the evaluation keywords of a function call.
+
+        Args:
+            function: the called function, for error messages.
+            keywords: its evaluation keywords.
+            samples: number of calls of the fitness per evaluation.
 
         Raises:
-            TypeError: for a keyword that the function does not have.
+            TypeError: if a keyword is unknown.
+            ValueError: if a value is invalid.
         """
         for name in keywords:
             if name not in EvaluationKeywords.__annotations__:
@@ -120,7 +129,7 @@ class EvaluationOptions:
         elif self.timeout is not None:
             object.__setattr__(self, "workers", 1)
         if self.mode == "async" and self.workers is None and self.executor is None:
-            raise InvalidValueError("mode='async' keeps several evaluations going: it needs workers= or executor=")
+            raise InvalidValueError("mode='async' needs several concurrent evaluations; give workers= or executor=")
 
     def _check_retries(self) -> None:
         object.__setattr__(self, "retries", whole_number("retries", self.retries, least=1, most=1000))
@@ -128,50 +137,51 @@ class EvaluationOptions:
             raise InvalidValueError(f"retries={self.retries} needs on_error='retry', not {self.on_error!r}")
 
     def _check_timeout(self) -> None:
-        wrong = f"timeout must be a number of seconds above 0, not {self.timeout!r}"
+        message = f"timeout must be a number of seconds above 0, not {self.timeout!r}"
         if isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float):
-            raise InvalidTypeError(wrong)
+            raise InvalidTypeError(message)
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
-            raise InvalidValueError(wrong)
+            raise InvalidValueError(message)
 
     def _check_executor(self) -> None:
         if not isinstance(self.executor, Executor):
             raise InvalidTypeError(
                 f"executor must be a concurrent.futures.Executor, not {type(self.executor).__name__}; "
-                "Dask's is client.get_executor(), Ray's te.RayExecutor()"
+                "for Dask give client.get_executor(), for Ray te.RayExecutor()"
             )
         if self.workers is not None:
-            raise InvalidValueError("workers and executor are two ways to the same end; give one of them")
+            raise InvalidValueError("workers and executor can't be combined; give one of them")
         if self.timeout is not None and not getattr(self.executor, "survives_death", False):
             raise InvalidValueError(
-                "timeout needs processes that may be killed: workers=N, or te.RayExecutor; other executors offer no way"
+                "timeout needs processes that can be killed, which this executor does not offer; give workers=N or "
+                "executor=te.RayExecutor()"
             )
         if forks(self.executor):
             raise InvalidValueError(
-                "executor forks this process, which may hang in its threads; make the pool with "
+                "executor must not fork this process, which may deadlock because of its threads; create the pool with "
                 "mp_context=multiprocessing.get_context('spawn'), or give workers=N instead"
             )
 
     @property
-    def tries_more(self) -> int:
-        """How often a failed evaluation is tried again."""
+    def retry_count(self) -> int:
+        """Maximum number of retries per failed evaluation."""
         return (self.retries or DEFAULT_RETRIES) if self.on_error == "retry" else 0
 
     @property
     def parallel(self) -> bool:
-        """Whether anything but this process evaluates, or may."""
+        """Whether other processes may evaluate."""
         return self.workers is not None or self.executor is not None
 
     def plain(self) -> dict[str, Any]:
-        """What is worth keeping with a result, as plain values; what is as usual is left out."""
-        told = {
+        """Return the options to store with a result, as plain values, without defaults."""
+        values = {
             "workers": self.workers,
             "executor": None if self.executor is None else type(self.executor).__name__,
-            "retries": self.tries_more or None,
+            "retries": self.retry_count or None,
             "timeout": self.timeout,
             "mode": None if self.mode == "sync" else self.mode,
         }
-        return {"on_error": self.on_error} | {name: value for name, value in told.items() if value is not None}
+        return {"on_error": self.on_error} | {name: value for name, value in values.items() if value is not None}
 
     def dispatcher(
         self,
@@ -186,18 +196,18 @@ class EvaluationOptions:
         halt: Callable[[], Any],
         note: Callable[[str], None],
     ) -> Dispatcher:
-        """Start what evaluates.
+        """Start an engine and return its dispatcher.
 
         Args:
-            fitness: the function.
+            fitness: the user's function.
             call: "each" or "batch".
             behaviour_dim: length of the behaviour that the fitness returns; 0 if it returns none.
-            keeps_behaviour: whether anybody uses it.
-            batch_size: of the search.
-            rows_per_call: rows per call at which the fitness is fastest; None if it does not say.
-            left: returns the number of evaluations that are left.
-            halt: returns whether to stop between two evaluations.
-            note: takes a sentence on what happens.
+            keeps_behaviour: whether the behaviour is used.
+            batch_size: batch size of the search.
+            rows_per_call: number of rows per call at which the fitness is fastest; None if unknown.
+            left: returns the number of remaining evaluations.
+            halt: called between evaluations; returns whether to stop.
+            note: called with messages for the user.
         """
         caller = Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps_behaviour)
         if not self.parallel:
@@ -206,7 +216,7 @@ class EvaluationOptions:
             engine = ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
         else:
             engine = self._local_workers(caller, left, halt, note)
-        return Dispatcher(engine, chunk=self.chunk(call, batch_size, rows_per_call), retries=self.tries_more)
+        return Dispatcher(engine, chunk=self.chunk(call, batch_size, rows_per_call), retries=self.retry_count)
 
     def _local_workers(
         self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]
@@ -214,20 +224,20 @@ class EvaluationOptions:
         if isinstance(self.workers, int):
             return Workers(caller, self.workers, self.timeout, note)
         if self.timeout is not None or self.mode == "async":
-            why = "a timeout" if self.timeout is not None else "mode='async'"
-            note(f"workers='auto' takes {cores()} workers, one per core, since {why} needs some")
+            reason = "a timeout" if self.timeout is not None else "mode='async'"
+            note(f"workers='auto' starts {cores()} workers, one per core, since {reason} needs workers")
             return Workers(caller, cores(), self.timeout, note)
         return AutomaticEngine(InlineEngine(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)
 
     def chunk(self, call: str, batch_size: int, rows_per_call: int | None = None) -> int | None:
-        """Rows of a chunk; None where they may follow the clock.
+        """Return the number of rows per chunk, or None if it may adapt to measured durations.
 
-        A function over arrays may round differently for arrays of another length, so there it depends on the batch size
-        alone: results never depend on timing, on the number of workers, or on who they are.
+        A batch function may round differently for arrays of another length. Its chunks therefore depend on the batch
+        size only, so that results do not depend on timing or on the workers.
         """
         if call == "each":
             return None
         if not self.parallel:
-            return rows_per_call or max(batch_size, _WHOLE_ROWS)
-        few = min(-(-batch_size // _FEWEST_CHUNKS), _CHUNK_ROWS)
-        return max(1, few, -(-batch_size // _MOST_CHUNKS))
+            return rows_per_call or max(batch_size, _INLINE_CHUNK_ROWS)
+        target = min(-(-batch_size // _MIN_CHUNKS), _CHUNK_ROWS)
+        return max(1, target, -(-batch_size // _MAX_CHUNKS))

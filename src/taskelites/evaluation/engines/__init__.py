@@ -1,1 +1,1 @@
-"""What runs a fitness: this process, workers, executors, Ray."""
+"""Engines that evaluate chunks of candidates: this process, local workers, executors and Ray."""

@@ -13,7 +13,7 @@ import cloudpickle
 
 from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation.caller import SETUP, Caller, Remote
-from taskelites.evaluation.engines.inline import Finished, Lost, Work, as_answer, pack, setup_error
+from taskelites.evaluation.engines.inline import Finished, LostChunk, Work, as_answer, pack, setup_error
 
 # Dask's scheduler pickles anew what it received: by its module's name, it would bring the library along.
 Remote.__module__ = "__main__"
@@ -143,8 +143,8 @@ class ExecutorEngine:
             how = f"no answer came from its process ({_in_short(problem)})"
             if late:
                 how = f"an evaluation took more than {self._timeout:g} s, and its process ended itself"
-            return work, Lost("timeout" if late else "died", 0 if len(work) == 1 else None, how)
-        for trouble in answer.troubles:
+            return work, LostChunk("timeout" if late else "died", 0 if len(work) == 1 else None, how)
+        for trouble in answer.failures:
             if trouble.kind == SETUP:
                 raise setup_error(f"a worker could not be set up: {trouble.message}", trouble.trace)
         return work, answer

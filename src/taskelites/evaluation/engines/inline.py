@@ -1,4 +1,4 @@
-"""What evaluates: chunks of candidates go in, answers come out, in any order."""
+"""Interface of engines, which evaluate chunks in any order, and the engine that evaluates in this process."""
 
 import pickle
 import time
@@ -11,14 +11,15 @@ import cloudpickle
 import numpy as np
 
 from taskelites.errors import FitnessError
-from taskelites.evaluation import caller as calling
-from taskelites.evaluation.caller import Answer, Caller, Trouble, raised
+from taskelites.evaluation import caller as caller_module
+from taskelites.evaluation.caller import Answer, Caller, RowFailure, describe_exception
 
-_UNNOTICED = 0.02  # seconds
-# Whoever is done with a chunk that takes less than this should find the next one waiting.
-SHORT = 0.005
-# Workers need not have this library, so what they run of it goes along with the fitness.
-cloudpickle.register_pickle_by_value(calling)
+# Maximum time without a check for interruption, apart from one evaluation.
+_MAX_BLOCK_SECONDS = 0.02
+# Below this duration a worker gets its next chunk in advance, since waiting for it would dominate.
+SHORT_CHUNK_SECONDS = 0.005
+# Workers need not have this library installed.
+cloudpickle.register_pickle_by_value(caller_module)
 
 
 @dataclass(eq=False)
@@ -26,11 +27,11 @@ class Work:
     """A chunk of candidates.
 
     Attributes:
-        rows: `(n,)`, the candidates' numbers in whatever they are part of.
+        rows: `(n,)`, indices of the candidates.
         solutions: `(n, dim)`.
-        tasks: n of them.
-        retries: how often it was tried before because of an error.
-        deaths: how often a worker died of it.
+        tasks: n tasks.
+        retries: number of retries so far, after failed evaluations.
+        deaths: number of workers that died while evaluating it.
     """
 
     rows: np.ndarray
@@ -43,61 +44,65 @@ class Work:
         return len(self.rows)
 
     def part(self, which: Any, **changes: int) -> "Work":
-        """Some of its candidates as work of their own."""
+        """Return the selected candidates as a new chunk, with fields changed as given."""
         chosen = np.arange(len(self))[which]
         tasks = self.tasks[chosen] if isinstance(self.tasks, np.ndarray) else [self.tasks[i] for i in chosen]
         counts = {"retries": self.retries, "deaths": self.deaths} | changes
         return Work(self.rows[chosen], self.solutions[chosen], tasks, **counts)
 
 
-class Lost(NamedTuple):
-    """A chunk without an answer: its worker died or was killed, at this row (None if nobody knows)."""
+class LostChunk(NamedTuple):
+    """A chunk without a result, because its worker died or was killed at this row (None if unknown)."""
 
     kind: str
     row: int | None
     message: str
 
 
-Finished = tuple[Work, Answer | Lost]
+Finished = tuple[Work, Answer | LostChunk]
 
 
 class Engine(Protocol):
-    """Evaluates chunks."""
+    """Interface for evaluating chunks."""
 
     @property
     def slots(self) -> int:
-        """How many chunks it can evaluate at the same time."""
+        """Number of chunks that can be evaluated at the same time."""
 
     def submit(self, work: Work) -> None:
-        """Take a chunk."""
+        """Queue a chunk."""
 
     def collect(self, wait: float) -> list[Finished]:
-        """What is finished; if nothing is, wait for so many seconds at most."""
+        """Return finished chunks, waiting at most `wait` seconds for the first one."""
 
     def close(self) -> None:
-        """End, at once, with all that is not finished, and leave no process behind."""
+        """Stop at once, discard unfinished chunks and leave no process behind."""
 
 
 def as_answer(plain: tuple[Any, ...]) -> Answer:
-    """An answer as it travels, as one to work with."""
-    fitness, behaviour, troubles, seconds = plain
-    return Answer(fitness, behaviour, [Trouble(*trouble) for trouble in troubles], seconds)
+    """Convert the plain tuple returned by a `Caller` to an `Answer`."""
+    fitness, behaviour, failures, seconds = plain
+    return Answer(fitness, behaviour, [RowFailure(*failure) for failure in failures], seconds)
 
 
 def pack(ticket: int, work: Work) -> bytes:
-    """A chunk as it travels to another process."""
+    """Serialise a chunk for another process.
+
+    Raises:
+        FitnessError: if the tasks can't be pickled.
+    """
     try:
-        # Objects may be of a class of the user's script; for arrays, the plain way is five times faster.
+        # Task objects may be of a class from the user's script; for arrays, pickle is five times as fast.
         dumps = pickle.dumps if isinstance(work.tasks, np.ndarray) else cloudpickle.dumps
         return bytes(dumps((ticket, work.solutions, work.tasks)))
-    except Exception as problem:
+    except Exception as error:
         raise setup_error(
-            f"tasks can't be sent to workers: {type(problem).__name__}: {problem}; give them as something that pickles"
-        ) from problem
+            f"tasks can't be sent to workers: {type(error).__name__}: {error}; give tasks that can be pickled"
+        ) from error
 
 
 def setup_error(message: str, trace: str = "") -> FitnessError:
-    """Why no evaluation is possible."""
+    """Create the error for a setup failure, after which nothing can be evaluated."""
     error = FitnessError(message)
     if trace:
         error.add_note(trace)
@@ -105,30 +110,30 @@ def setup_error(message: str, trace: str = "") -> FitnessError:
 
 
 class InlineEngine:
-    """This process, one chunk after another."""
+    """Engine that evaluates one chunk after another in this process."""
 
     slots = 1
 
     def __init__(self, caller: Caller, halt: Callable[[], Any]) -> None:
         try:
             self._caller = caller.prepare()
-        except Exception as problem:
-            raise setup_error(raised("setup", problem)[0]) from problem
+        except Exception as error:
+            raise setup_error(describe_exception("setup", error)[0]) from error
         self._halt = halt
         self.waiting: deque[Work] = deque()
 
     def submit(self, work: Work) -> None:
-        """Take a chunk."""
+        """Queue a chunk."""
         self.waiting.append(work)
 
     def collect(self, wait: float) -> list[Finished]:
-        """Evaluate what waits, for as long as nobody would notice."""
+        """Evaluate queued chunks for a short time, at least one of them in part."""
         found: list[Finished] = []
-        end = time.perf_counter() + _UNNOTICED
+        end = time.perf_counter() + _MAX_BLOCK_SECONDS
         while self.waiting and not (found and (self._halt() or time.perf_counter() > end)):
             work = self.waiting.popleft()
-            given = calling.copies(work.solutions, work.tasks)  # as workers get them
-            answer = as_answer(self._caller(*given, calling.nothing, self._halt))
+            arguments = caller_module.copies(work.solutions, work.tasks)  # the fitness may modify its arguments
+            answer = as_answer(self._caller(*arguments, caller_module.do_nothing, self._halt))
             done = len(answer.fitness)
             if done < len(work):
                 self.waiting.appendleft(work.part(slice(done, None)))
@@ -137,4 +142,4 @@ class InlineEngine:
         return found
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""Ray as an executor: its scheduling, its object store, its fault tolerance."""
+"""Executor on a Ray cluster."""
 
 import logging
 import signal
@@ -11,25 +11,26 @@ from taskelites.errors import MissingPackageError, whole_number
 
 
 class RayExecutor(Executor):
-    """Evaluations as tasks of a Ray cluster, for `te.solve(..., executor=te.RayExecutor("auto"))`.
+    """Executor that runs evaluations as tasks of a Ray cluster: `te.solve(..., executor=te.RayExecutor("auto"))`.
 
-    The fitness is put into the object store once; where a task runs, and that it runs again elsewhere when a node is
-    lost, is Ray's business. A process that crashes or exceeds `timeout` takes only its own evaluation along.
+    The fitness is put into Ray's object store once. Ray schedules the tasks, and restarts them elsewhere if a node is
+    lost. A crash or timeout affects only the evaluation that caused it.
 
     Args:
-        address: "auto" for the cluster that this machine is part of, "host:port" or "ray://host:port" of another one,
-            None for a new one on this machine alone. If Ray is running in this process already, that is used.
-        max_retries: how often Ray starts a task again that was lost with its process or node; never, where there is a
-            timeout.
-        options: for each task, as `ray.remote` takes them, such as `num_cpus=2` or `resources=...`. With
-            `runtime_env={"working_dir": "."}` the nodes get this folder, and find your modules in it.
+        address: "auto" for the cluster that this machine belongs to, "host:port" or "ray://host:port" for another
+            cluster, None for a new cluster on this machine only. If Ray is already initialised in this process, that
+            cluster is used.
+        max_retries: how often Ray restarts a task whose process or node was lost. With `timeout`, tasks are not
+            restarted.
+        options: options of `ray.remote` for each task, such as `num_cpus=2` or `resources=...`. With
+            `runtime_env={"working_dir": "."}`, this folder and the modules in it are copied to the nodes.
 
     Raises:
         ImportError: if Ray is not installed.
-        ConnectionError: if there is no cluster at `address`.
+        ConnectionError: if no cluster can be joined at `address`.
     """
 
-    # A task that dies takes no other one along, so a timeout may kill.
+    # A dying task affects no other task, so a timeout may kill its process.
     survives_death = True
 
     def __init__(self, address: str | None = None, *, max_retries: int = 1, **options: Any) -> None:
@@ -40,7 +41,7 @@ class RayExecutor(Executor):
         self._ray: Any = ray
         self._started = not ray.is_initialized()
         self._options = {"num_cpus": 1} | options
-        if self._started:  # only as a whole, and not for each task, Ray sends folders
+        if self._started:  # Ray uploads folders per job only, not per task
             _connect(ray, address, self._options.pop("runtime_env", None))
         self._options["max_retries"] = whole_number("max_retries", max_retries, least=-1)
         self._call = ray.remote(**self._options)(_call)
@@ -49,7 +50,7 @@ class RayExecutor(Executor):
 
     @property
     def slots(self) -> int:
-        """How many tasks the cluster can run at the same time, as it is now."""
+        """Number of tasks that the cluster can currently run at the same time."""
         if not self._ray.is_initialized():
             return 1
         each = float(self._options.get("num_cpus") or 1)
@@ -57,14 +58,14 @@ class RayExecutor(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` on the cluster."""
-        if not self._ray.is_initialized():  # by itself, Ray would start a new cluster here
+        if not self._ray.is_initialized():  # else Ray would start a new local cluster
             raise RuntimeError("Ray was shut down")
-        if id(fn) not in self._functions:  # once into the object store, not along with every task
+        if id(fn) not in self._functions:  # store it once instead of sending it with every task
             self._functions[id(fn)] = (fn, self._ray.put(fn))
         call = self._call_once if getattr(fn, "ends_itself", False) else self._call
         reference = call.remote(self._functions[id(fn)][1], args, kwargs)
         future: Future[Any] = reference.future()
-        # Ray's futures can't be cancelled, its tasks can.
+        # Ray can cancel tasks, but not their futures.
         future.cancel = lambda: self._cancel(reference)  # type: ignore[method-assign]
         return future
 
@@ -73,7 +74,7 @@ class RayExecutor(Executor):
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster, if this executor joined it."""
+        """Disconnect from the cluster if this executor connected to it."""
         self._functions.clear()
         if self._started and self._ray.is_initialized():
             self._ray.shutdown()
@@ -83,7 +84,7 @@ def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
 
 
-# Ray sends functions of installed modules by name; this one must not bring the library along.
+# Ray pickles functions of installed modules by reference, which would require this library on the nodes.
 _call.__module__ = "__main__"
 
 
@@ -91,14 +92,14 @@ def _connect(ray: Any, address: str | None, runtime_env: Any) -> None:
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     on_term = signal.getsignal(signal.SIGTERM)
     try:
-        if host and port.isdigit():  # Ray itself would try for a quarter of an hour
+        if host and port.isdigit():  # fail early: Ray retries for 15 minutes
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         ray.init(address=address, runtime_env=runtime_env, logging_level=logging.WARNING, log_to_driver=True)
-    except (OSError, RuntimeError, ValueError) as problem:
-        text = str(problem).strip().split("\n", 1)[0]
+    except (OSError, RuntimeError, ValueError) as error:
+        text = str(error).strip().split("\n", 1)[0]
         raise ConnectionError(
-            f"can't join a Ray cluster at {address!r} ({text}); `ray start --head` on the first machine starts one"
-        ) from problem
-    # Ray takes SIGTERM for itself, at which a run would end without a word.
+            f"can't join a Ray cluster at {address!r} ({text}); start one with `ray start --head` on its first machine"
+        ) from error
+    # Ray replaces the SIGTERM handler, which would end a run without a message or a checkpoint.
     if on_term is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, on_term)

@@ -1,7 +1,8 @@
-"""What runs in a worker process: started by its path, so that neither this library nor the user's script is imported.
+"""Main loop of a worker process, started by path so that neither this library nor the user's script is imported.
 
-It receives where to find modules and the fitness, answers that it is ready, then answers chunk after chunk until the
-connection ends. A little shared memory says which row it is at, for whoever has to kill it.
+A worker receives the module search path and the fitness, reports that it is ready, and then evaluates chunks until the
+connection is closed. Shared memory holds the row in progress, so that the run can tell which row exceeded its timeout
+or ended the process.
 """
 
 import ctypes
@@ -15,29 +16,29 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-# When the row began (in nanoseconds), which row, of which chunk: stored one by one in this order, so that whoever reads
-# in between takes a row for younger than it is, never for older.
+# Fields of the shared status: start time of the row in nanoseconds, the row, and the ticket of its chunk. They are
+# written in this order, so that a concurrent read may underestimate the age of a row, but never overestimate it.
 SINCE, ROW, TICKET = range(3)
-PLACE_BYTES = 24
+STATUS_BYTES = 24
 
 
 def main() -> None:
-    """Serve until the connection ends."""
-    if sys.platform == "linux":  # or a hung worker would outlive a run that was killed
+    """Evaluate chunks until the connection is closed."""
+    if sys.platform == "linux":  # else a hung worker would outlive a killed run
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     descriptors = [int(text) for text in sys.argv[1:3]]
-    for descriptor in descriptors:  # what a fitness starts must not keep the connection open
+    for descriptor in descriptors:  # else child processes of the fitness would keep the connection open
         os.set_inheritable(descriptor, False)
-    # Never closed here: the run takes its end for the end of this process.
+    # Never closed here: the run detects the end of this process by the end of the connection.
     connection = Connection(descriptors[0])
-    place = memoryview(mmap.mmap(descriptors[1], PLACE_BYTES)).cast("q")
+    status = memoryview(mmap.mmap(descriptors[1], STATUS_BYTES)).cast("q")
     sys.argv[:] = ["taskelites-worker"]
     try:
         path, payload = connection.recv()
         sys.path[:] = path
         caller = pickle.loads(payload).prepare()
-    except BaseException as problem:  # noqa: BLE001 - whatever it is, the run must hear of it
-        refuse(connection, "", problem)
+    except BaseException as error:  # noqa: BLE001 - any failure must be reported to the run
+        report_failure(connection, "", error)
         return
     connection.send((None, None, None))
     own = os.getpid()
@@ -48,28 +49,28 @@ def main() -> None:
             return
         try:
             ticket, solutions, tasks = pickle.loads(message)
-        except Exception as problem:  # noqa: BLE001 - as above
-            refuse(connection, "tasks can't be read there: ", problem)
+        except Exception as error:  # noqa: BLE001 - as above
+            report_failure(connection, "tasks can't be unpickled in a worker: ", error)
             return
 
-        def begins(row: int, ticket: int = ticket) -> None:
-            place[SINCE] = time.monotonic_ns()
-            place[ROW] = row
-            place[TICKET] = ticket
+        def on_row(row: int, ticket: int = ticket) -> None:
+            status[SINCE] = time.monotonic_ns()
+            status[ROW] = row
+            status[TICKET] = ticket
 
-        answer = caller(solutions, tasks, begins)
-        if os.getpid() != own:  # the fitness forked, and this is its child
+        answer = caller(solutions, tasks, on_row)
+        if os.getpid() != own:  # a child that the fitness forked
             os._exit(0)
         connection.send((ticket, answer, None))
 
 
-def refuse(connection: Any, what: str, problem: BaseException) -> None:
-    """Say why nothing can be evaluated here."""
-    connection.send((None, f"{what}{type(problem).__name__}: {problem}", traceback.format_exc()))
+def report_failure(connection: Any, what: str, error: BaseException) -> None:
+    """Send the reason why this worker can't evaluate."""
+    connection.send((None, f"{what}{type(error).__name__}: {error}", traceback.format_exc()))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (EOFError, BrokenPipeError, ConnectionResetError):  # the run is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the run has ended
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Local worker processes: fresh interpreters, never forks, each replaced when it dies and killed when it hangs."""
+"""Local worker processes: fresh interpreters, never forks, killed on timeout and replaced when they die."""
 
 import contextlib
 import math
@@ -19,10 +19,18 @@ import cloudpickle
 
 from taskelites.errors import FitnessError
 from taskelites.evaluation.caller import Caller
-from taskelites.evaluation.engines import worker_process as worker
-from taskelites.evaluation.engines.inline import SHORT, Finished, Lost, Work, as_answer, pack, setup_error
+from taskelites.evaluation.engines import worker_process
+from taskelites.evaluation.engines.inline import (
+    SHORT_CHUNK_SECONDS,
+    Finished,
+    LostChunk,
+    Work,
+    as_answer,
+    pack,
+    setup_error,
+)
 
-# As many processes as cores are wanted, not their square; and no worker may take the accelerator from the search.
+# One thread per worker avoids oversubscribed cores, and the CPU backend leaves the accelerator to the search.
 _ENVIRONMENT = {
     **dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -30,42 +38,42 @@ _ENVIRONMENT = {
     **{"VECLIB_MAXIMUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"},
     **{"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1", "JAX_PLATFORMS": "cpu"},
 }
-# What a pipe takes without anybody reading; more could wait for ever for a worker that hangs.
+# A pipe buffers messages of this size; sending a longer one could block forever if the worker hangs.
 _PIPE_BYTES = 32_768
-_LONGEST_WAIT = 0.1
-_LATE = 10.0  # seconds
-# One after another, once something was evaluated: a fitness that crashes often is not one that only crashes.
-_MOST_DEATHS = 1000
+_MAX_WAIT_SECONDS = 0.1
+_SLOW_SETUP_SECONDS = 10.0
+# Maximum number of consecutive deaths after the first result, since a fitness may crash often and still be usable.
+_MAX_DEATHS = 1000
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Worker:
-    """One process, and what was sent to it and not answered."""
+    """A worker process, with its unanswered chunks."""
 
     def __init__(self) -> None:
-        ours, theirs = multiprocessing.Pipe()
-        self.connection: Connection = ours
+        own_end, worker_end = multiprocessing.Pipe()
+        self.connection: Connection = own_end
         self.sent: deque[tuple[int, Work, bytes]] = deque()
         self.ready = False
-        self.closing = ""
-        with theirs, tempfile.TemporaryFile() as shared:
-            shared.truncate(worker.PLACE_BYTES)
-            self._place = memoryview(mmap.mmap(shared.fileno(), worker.PLACE_BYTES)).cast("q")
+        self.kill_reason = ""
+        with worker_end, tempfile.TemporaryFile() as shared:
+            shared.truncate(worker_process.STATUS_BYTES)
+            self._status = memoryview(mmap.mmap(shared.fileno(), worker_process.STATUS_BYTES)).cast("q")
             self.process = subprocess.Popen(
-                [sys.executable, "-P", worker.__file__, str(theirs.fileno()), str(shared.fileno())],
-                pass_fds=(theirs.fileno(), shared.fileno()),
+                [sys.executable, "-P", worker_process.__file__, str(worker_end.fileno()), str(shared.fileno())],
+                pass_fds=(worker_end.fileno(), shared.fileno()),
                 stdin=subprocess.DEVNULL,
                 env=os.environ | _ENVIRONMENT,
-                start_new_session=True,  # Ctrl-C is the run's to handle, and its children can be killed with it
+                start_new_session=True,  # the run handles Ctrl-C, and kills whole process groups
             )
 
-    def greet(self, payload: bytes) -> "_Worker":
-        """Send what it needs; apart from its start, so that several start at the same time."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed where all deaths are
+    def send_setup(self, payload: bytes) -> "_Worker":
+        """Send the fitness; a separate step, so that several workers can start concurrently."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `_receive` handles deaths
             self.connection.send(([str(Path.cwd()) if entry == "" else entry for entry in sys.path], payload))
         return self
 
@@ -75,21 +83,21 @@ class _Worker:
             self.connection.send_bytes(message)
 
     def row(self) -> tuple[int | None, float | None]:
-        """The row of the first unanswered chunk that it is at, and since when."""
-        if not self.sent or self._place[worker.TICKET] != self.sent[0][0]:
+        """Return the current row of the first unanswered chunk and its start time; None if it has not started."""
+        if not self.sent or self._status[worker_process.TICKET] != self.sent[0][0]:
             return None, None
-        return self._place[worker.ROW], self._place[worker.SINCE] / 1e9
+        return self._status[worker_process.ROW], self._status[worker_process.SINCE] / 1e9
 
     def kill(self) -> None:
-        """Kill it with all that it started."""
+        """Kill the process and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def end(self) -> str:
-        """Close what is left of a dead one; how it died."""
+        """Release the resources of a dead worker, and return how it ended."""
         self.connection.close()
-        self._place.release()
+        self._status.release()
         status = self.process.wait()
         if status < 0:
             with contextlib.suppress(ValueError):
@@ -98,16 +106,18 @@ class _Worker:
 
 
 class Workers:
-    """Processes on this machine.
+    """Engine of local worker processes.
 
     Args:
-        caller: the fitness.
-        number: how many.
-        timeout: seconds after which an evaluation's process is killed (a batch has so many a row); None for never.
-        note: told in a sentence what happens to workers.
+        caller: evaluates chunks; sent to each worker.
+        number: number of workers.
+        timeout: seconds per evaluation after which its worker is killed. For a batch, the timeout is multiplied by the
+            number of rows. None for no limit.
+        note: called with messages for the user.
 
     Raises:
-        FitnessError: from `collect`, if the fitness can't be sent, `setup` fails, or workers do nothing but die.
+        FitnessError: if the fitness can't be pickled or a worker can't be started; from `collect`, if `setup` fails or
+            workers die repeatedly without a result.
 
     Example:
         >>> import numpy as np
@@ -129,181 +139,181 @@ class Workers:
     ) -> None:
         self.slots = number
         self._timeout = timeout
-        self._whole = caller.call == "batch"
+        self._is_batch = caller.call == "batch"
         self._note = note
         try:
             self._payload = cloudpickle.dumps(caller)
-        except Exception as problem:
+        except Exception as error:
             raise setup_error(
-                f"fitness can't be sent to workers: {type(problem).__name__}: {problem}; give it (or setup=) as "
-                "something that pickles, and make what does not inside setup"
-            ) from problem
+                f"fitness can't be sent to workers: {type(error).__name__}: {error}; give a fitness (and setup=) that "
+                "can be pickled, and create everything else in setup"
+            ) from error
         self._waiting: deque[tuple[int, Work, bytes]] = deque()
-        self._tickets = 1  # a worker that has not begun yet shows 0
+        self._tickets = 1  # 0 means that a worker has not started a chunk
         self._deaths = 0
-        self._answered = False
-        self._buried = 0
-        self._start, self._late = time.monotonic(), False
-        self._seconds = 1.0  # that a chunk takes, of late
+        self._any_answer = False
+        self._replaced = 0
+        self._started, self._reported_slow_setup = time.monotonic(), False
+        self._chunk_seconds = 1.0  # moving average of seconds per chunk
         self._workers: list[_Worker] = []
         try:
             for _ in range(number):
                 self._workers.append(_Worker())
-        except OSError as problem:
+        except OSError as error:
             self.close()
             raise setup_error(
-                f"only {len(self._workers)} of {number} workers could be started: {problem.strerror or problem}"
-            ) from problem
-        for each in self._workers:
-            each.greet(self._payload)
+                f"only {len(self._workers)} of {number} workers could be started: {error.strerror or error}"
+            ) from error
+        for worker in self._workers:
+            worker.send_setup(self._payload)
 
     @property
     def ready(self) -> bool:
-        """Whether all have started; asked instead of `collect` while nothing was submitted."""
-        if not all(each.ready for each in self._workers):
-            self._listen(0)
-        return all(each.ready for each in self._workers)
+        """Whether all workers have started; to be polled before the first chunk is submitted."""
+        if not all(worker.ready for worker in self._workers):
+            self._receive(0)
+        return all(worker.ready for worker in self._workers)
 
     def submit(self, work: Work) -> None:
-        """Take a chunk."""
-        # Packed now, so that a worker that is done need not wait for it.
+        """Queue a chunk."""
+        # Serialised in advance, so that idle workers need not wait for it.
         self._waiting.append((self._tickets, work, pack(self._tickets, work)))
         self._tickets += 1
-        self._hand_out()
+        self._distribute()
 
     def collect(self, wait: float) -> list[Finished]:
-        """What is finished; if nothing is, wait for so many seconds at most."""
+        """Return finished chunks, waiting at most `wait` seconds for the first one."""
         end = time.monotonic() + wait
-        self._say_if_late()
+        self._report_slow_setup()
         while True:
-            found = self._listen(max(0.0, min(end - time.monotonic(), self._until_deadline())))
-            found += self._past_deadline()
-            self._hand_out()
+            found = self._receive(max(0.0, min(end - time.monotonic(), self._until_deadline())))
+            found += self._kill_overdue()
+            self._distribute()
             if found or time.monotonic() >= end:
                 return found
 
     def unfinished(self) -> list[Work]:
-        """All that was submitted and did not come back."""
-        return [work for each in self._workers for _, work, _ in each.sent] + [work for _, work, _ in self._waiting]
+        """Return all chunks without a result."""
+        return [work for worker in self._workers for _, work, _ in worker.sent] + [work for _, work, _ in self._waiting]
 
     def close(self) -> None:
-        """Kill all of them."""
-        for each in self._workers:
-            each.kill()
-        for each in self._workers:
-            each.end()
+        """Kill all workers."""
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
+            worker.end()
         self._workers = []
 
-    def _hand_out(self) -> None:
-        for ahead in range(self._depth):
-            for each in self._workers:
+    def _distribute(self) -> None:
+        for ahead in range(self._queue_depth):
+            for worker in self._workers:
                 if not self._waiting:
                     return
-                if len(each.sent) == ahead:
-                    self._hand_to(each, ahead)
+                if len(worker.sent) == ahead:
+                    self._send_next(worker, ahead)
 
     @property
-    def _depth(self) -> int:
-        """How many chunks a worker gets: a second one where waiting for it would cost, and others have enough."""
-        return 2 if self._seconds < SHORT or len(self._waiting) >= 2 * self.slots else 1
+    def _queue_depth(self) -> int:
+        """Maximum number of chunks per worker: 2 if chunks are short or many are queued, so that no worker waits."""
+        return 2 if self._chunk_seconds < SHORT_CHUNK_SECONDS or len(self._waiting) >= 2 * self.slots else 1
 
-    def _hand_to(self, each: _Worker, ahead: int) -> None:
-        """The next chunk, if this one has no more than so many."""
-        if self._waiting and each.ready and len(each.sent) <= ahead:
+    def _send_next(self, worker: _Worker, ahead: int) -> None:
+        """Send the next chunk to a worker that has at most `ahead` unanswered ones."""
+        if self._waiting and worker.ready and len(worker.sent) <= ahead:
             ticket, work, message = self._waiting[0]
-            if not (each.sent and len(message) > _PIPE_BYTES):
+            if not (worker.sent and len(message) > _PIPE_BYTES):
                 self._waiting.popleft()
-                each.send(ticket, work, message)
+                worker.send(ticket, work, message)
 
-    def _listen(self, seconds: float) -> list[Finished]:
+    def _receive(self, seconds: float) -> list[Finished]:
         found: list[Finished] = []
-        by_connection = {each.connection: each for each in self._workers}
-        heard = wait(list(by_connection), seconds)
-        if not heard:  # a dead one whose own children hold its end of the connection
+        by_connection = {worker.connection: worker for worker in self._workers}
+        readable = wait(list(by_connection), seconds)
+        if not readable:  # children of a dead worker may keep its end of the connection open
             dead = [each for each in self._workers if each.process.poll() is not None and not each.connection.poll()]
-            return [lost for each in dead for lost in self._bury(each)]
-        for connection in heard:
-            each = by_connection[connection]  # type: ignore[index]
+            return [lost for worker in dead for lost in self._replace(worker)]
+        for connection in readable:
+            worker = by_connection[connection]  # type: ignore[index]
             try:
-                ticket, answer, trace = each.connection.recv()
+                ticket, answer, trace = worker.connection.recv()
             except (EOFError, OSError):
-                found += self._bury(each)
+                found += self._replace(worker)
                 continue
             if ticket is None:
                 if answer is not None:
                     raise setup_error(f"a worker could not be set up: {answer}", trace)
-                each.ready = True
+                worker.ready = True
                 continue
-            if not each.sent or ticket != each.sent[0][0]:  # something else has written to its connection
-                found += self._bury(each)
+            if not worker.sent or ticket != worker.sent[0][0]:  # the fitness has written to the connection
+                found += self._replace(worker)
                 continue
-            _, work, _ = each.sent.popleft()
-            self._hand_to(each, self._depth - 1)  # before anything else is done
+            _, work, _ = worker.sent.popleft()
+            self._send_next(worker, self._queue_depth - 1)  # first of all, so that it does not idle
             found.append((work, as_answer(answer)))
-            self._deaths, self._answered = 0, True
-            self._seconds += 0.2 * (found[-1][1].seconds - self._seconds)  # type: ignore[union-attr]
+            self._deaths, self._any_answer = 0, True
+            self._chunk_seconds += 0.2 * (found[-1][1].seconds - self._chunk_seconds)  # type: ignore[union-attr]
         return found
 
-    def _bury(self, each: _Worker, kind: str = "died") -> list[Finished]:
-        """Replace a dead worker; the chunk it was at is lost, and others that it had wait again."""
-        row, _ = each.row()
-        if not each.closing:  # how it ended is worth the wait
+    def _replace(self, worker: _Worker, kind: str = "died") -> list[Finished]:
+        """Replace a dead worker. The chunk in progress is lost; its other chunks are queued again."""
+        row, _ = worker.row()
+        if not worker.kill_reason:  # wait for its exit status
             with contextlib.suppress(subprocess.TimeoutExpired):
-                each.process.wait(timeout=1)
-        each.kill()  # or what it may have started
-        end = each.end()
-        how = each.closing or f"the worker {end}"
+                worker.process.wait(timeout=1)
+        worker.kill()  # its children, too
+        end = worker.end()
+        reason = worker.kill_reason or f"the worker {end}"
         lost: list[Finished] = []
-        if each.sent and row is not None:  # or it had not begun
-            _, work, _ = each.sent.popleft()
-            at = 0 if len(work) == 1 else None if self._whole else row
-            lost.append((work, Lost(kind, at, how)))
-        self._waiting.extendleft(reversed(each.sent))
-        self._buried += 1
-        if self._buried <= 3 or 10 ** round(math.log10(self._buried)) == self._buried:  # not a line for each of a day's
-            self._note(f"{how}; a new one takes its place ({self._buried:,} so far)")
+        if worker.sent and row is not None:  # else no chunk was in progress
+            _, work, _ = worker.sent.popleft()
+            at = 0 if len(work) == 1 else None if self._is_batch else row
+            lost.append((work, LostChunk(kind, at, reason)))
+        self._waiting.extendleft(reversed(worker.sent))
+        self._replaced += 1
+        # Report the first deaths and then powers of ten only, to keep the log short.
+        if self._replaced <= 3 or 10 ** round(math.log10(self._replaced)) == self._replaced:
+            self._note(f"{reason}; started a new worker ({self._replaced:,} replaced so far)")
         if kind == "died":
-            self._deaths = 1 if row else self._deaths + 1  # rows before this one were evaluated
-            limit = _MOST_DEATHS if self._answered else 10 + 3 * self.slots
+            self._deaths = 1 if row else self._deaths + 1  # a later row means that earlier ones were evaluated
+            limit = _MAX_DEATHS if self._any_answer else 10 + 3 * self.slots
             if self._deaths > limit:
                 raise FitnessError(
-                    f"workers do nothing but die: {self._deaths} of them one after another, without an evaluation in "
-                    f"between; the last {how.removeprefix('the worker ')}. workers=None evaluates in this process, "
-                    "where a debugger can look"
+                    f"workers keep dying: {self._deaths} in a row without an evaluation; the last "
+                    f"{reason.removeprefix('the worker ')}. Use workers=None to debug the fitness in this process"
                 )
-        self._workers[self._workers.index(each)] = _Worker().greet(self._payload)
+        self._workers[self._workers.index(worker)] = _Worker().send_setup(self._payload)
         return lost
 
-    def _say_if_late(self) -> None:
-        """A setup has no timeout, so whoever waits for it should know."""
-        if self._answered or self._late or time.monotonic() - self._start < _LATE:
+    def _report_slow_setup(self) -> None:
+        """Report workers whose setup takes long, since setup has no timeout."""
+        if self._any_answer or self._reported_slow_setup or time.monotonic() - self._started < _SLOW_SETUP_SECONDS:
             return
-        self._late = True
-        missing = sum(not each.ready for each in self._workers)
+        self._reported_slow_setup = True
+        missing = sum(not worker.ready for worker in self._workers)
         if missing:
-            self._note(f"{missing} of {self.slots} workers are still being set up, after {_LATE:g} s")
+            self._note(f"{missing} of {self.slots} workers are still being set up, after {_SLOW_SETUP_SECONDS:g} s")
 
     def _until_deadline(self) -> float:
         if self._timeout is None:
-            return _LONGEST_WAIT
-        return min([_LONGEST_WAIT, *(left for _, left in self._left())])
+            return _MAX_WAIT_SECONDS
+        return min([_MAX_WAIT_SECONDS, *(left for _, left in self._time_left())])
 
-    def _left(self) -> list[tuple[_Worker, float]]:
-        """How many seconds each busy worker has left."""
+    def _time_left(self) -> list[tuple[_Worker, float]]:
+        """Return each busy worker with its seconds until the timeout."""
         left = []
-        for each in self._workers:
-            row, since = each.row()
+        for worker in self._workers:
+            row, since = worker.row()
             if row is not None and since is not None and self._timeout is not None:
-                allowed = self._timeout * (len(each.sent[0][1]) if self._whole else 1)
-                left.append((each, since + allowed - time.monotonic()))
+                allowed = self._timeout * (len(worker.sent[0][1]) if self._is_batch else 1)
+                left.append((worker, since + allowed - time.monotonic()))
         return left
 
-    def _past_deadline(self) -> list[Finished]:
+    def _kill_overdue(self) -> list[Finished]:
         found: list[Finished] = []
         if self._timeout is None:
             return found
-        for each, left in self._left():
-            if left <= 0 and not each.connection.poll() and each.row()[1] is not None:
-                each.closing = f"an evaluation took more than {self._timeout:g} s, and its worker was killed"
-                found += self._bury(each, "timeout")
+        for worker, left in self._time_left():
+            if left <= 0 and not worker.connection.poll() and worker.row()[1] is not None:
+                worker.kill_reason = f"an evaluation took more than {self._timeout:g} s, and its worker was killed"
+                found += self._replace(worker, "timeout")
         return found
