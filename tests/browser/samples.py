@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import taskelites as te
+from taskelites.problem.sketch import Drawing
+from taskelites.show import Sketch, Stroke
 
 HOSTILE = [
     "<script>window.hurt = 1; alert(1)</script>",
@@ -94,19 +96,31 @@ def image(solution, task, ax=None):
 
 
 def busy(solution, task, ax=None):
-    """Lines, patches, points, letters and a second pair of axes."""
+    """Artists of all kinds."""
     from matplotlib.patches import Circle
 
-    ax.plot([0, 1, 2], solution, "--", color="tab:orange", label="the <i>line</i>")
-    ax.add_patch(Circle((1, 0.5), 0.25, facecolor="lightgreen", edgecolor="green", alpha=0.5, label="disc"))
-    ax.scatter([0, 1, 2], [0.1, 0.5, 0.9], c=["red", "blue", "red"], s=49)
-    ax.text(0.2, 0.8, "<b>two</b>\nlines")
-    ax.fill_between([0, 1, 2], [0, 0.1, 0], [0.2, 0.3, 0.2], alpha=0.3)
-    ax.set(xlim=(0, 2), ylim=(0, 1), title="a <u>title</u>", xlabel="across", ylabel="upwards")
-    ax.legend()
-    inset = ax.inset_axes((0.6, 0.6, 0.35, 0.35))
-    inset.plot([1, 10, 100], [1, 2, 3])
-    inset.set_xscale("log")
+    ax.plot([0, 1, 2], solution, "--", label=r"$\alpha$")
+    ax.add_patch(Circle((1, 0.5), 0.25, hatch="/", alpha=0.5, label="disc"))
+    ax.annotate("here", (0, 0), (1, 1), arrowprops={})
+    ax.set(xlim=(0, 2), ylim=(0, 1), title="a title")
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+class Zigzag(Drawing):
+    """A line with a gap, one that leaves the axes far behind, and markers; texts that look like markup."""
+
+    def many(self, solutions, tasks):
+        number = len(solutions)
+        across = np.tile([0.0, 0.5, 1.0, 1.5, 2.0], (number, 1))
+        values = np.column_stack([solutions[:, :2], np.full(number, np.nan), solutions[:, 2], solutions[:, 2]])
+        strokes = [
+            Stroke(points=np.stack([across, values], axis=-1), colour="tab:orange", width=2, label="the <i>line</i>"),
+            Stroke(points=[[1, 0.5], [1000, 500]], colour="#ff000080", width=1),
+            Stroke(points=solutions[:, None, :2], colour="green", width=0, marker="s", size=8, label="square"),
+        ]
+        limits = np.tile([0.0, 2.0, 0.0, 1.0], (number, 1))
+        titles = [f"a <u>title</u>\nof {solution[0]:.3f}" for solution in solutions]
+        return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("across", "upwards"), equal=False)
 
 
 def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicates=4):
@@ -128,7 +142,7 @@ def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicat
 
 
 def hostile():
-    """CheckpointInterval text that can come from a user is one that would like to be more than text."""
+    """Every text that can come from a user tries to be more than text."""
     number = 42
     objects = [f"{HOSTILE[i % len(HOSTILE)]} {i}" for i in range(number)]
     descriptors = np.random.default_rng(5).random((number, 2))
@@ -148,11 +162,15 @@ def hostile():
     return result, failures
 
 
-def hostile_draw(solution, task, ax=None):
-    ax.text(0.5, 0.5, HOSTILE[0])
-    ax.plot([0, 1], [0, 1], label=HOSTILE[1])
-    ax.set(title=HOSTILE[4], xlabel=HOSTILE[2], ylabel=HOSTILE[3].replace("$", ""))
-    ax.legend()
+class HostileDrawing(Drawing):
+    def many(self, solutions, tasks):
+        stroke = Stroke(points=[[0, 0], [1, 1]], colour="red", label=HOSTILE[1])
+        return Sketch(
+            strokes=[stroke],
+            limits=np.tile([0, 1, 0, 1], (len(solutions), 1)),
+            titles=[HOSTILE[0] + HOSTILE[5]] * len(solutions),
+            labels=(HOSTILE[2], HOSTILE[3]),
+        )
 
 
 def write(path, result, **more):
@@ -177,7 +195,7 @@ def write_drawing(draw):
 def write_hostile(path):
     result, failures = hostile()
     domain = te.Domain(
-        name="evil", fitness=lambda x, t: x[0], tasks=result.tasks, bounds=(0, 1), dim=3, draw=hostile_draw
+        name="evil", fitness=lambda x, t: x[0], tasks=result.tasks, bounds=(0, 1), dim=3, draw=HostileDrawing()
     )
     return write(path, result, domain=domain, failures=failures, command=f"taskelites run {HOSTILE[2]}")
 
@@ -247,6 +265,7 @@ SAMPLES = {
     "raises": write_drawing(raises),
     "image": write_drawing(image),
     "busy": write_drawing(busy),
+    "sketch": write_drawing(Zigzag()),
     "hostile": write_hostile,
     "hostile comparison": write_hostile_comparison,
     "big": write_big,

@@ -74,15 +74,13 @@ def test_the_arm_is_drawn_in_its_posture(look):
     drawn = np.array([[float(text) for text in pair.split()] for pair in path[1:].split("L")])
     task = points_of(result)[42]
     posture = joints(result.solutions[42], task, xp=np)
-    # As ArmDrawing has its axes, in the largest square of the box that the page keeps for them.
+    # The limits of ArmDrawing, in the largest square of the box that picture.js has for axes.
     low, high = min(posture.min(), 1.0) - 0.1, max(posture.max(), 1.0) + 0.1
-    width, height = 316.8, 288.0
-    side = min(0.8 * width, 0.72 * height)
-    left, bottom = 0.16 * width + (0.8 * width - side) / 2, 0.13 * height + (0.72 * height - side) / 2
+    left, top, width, side = 50, 8, 258, 222
     shares = (posture - low) / (high - low)
-    expected = np.stack([left + side * shares[:, 0], height - bottom - side * shares[:, 1]], axis=1)
+    expected = np.stack([left + (width - side) / 2 + side * shares[:, 0], top + side * (1 - shares[:, 1])], axis=1)
     np.testing.assert_allclose(drawn, expected, atol=0.12)
-    assert f"alpha_max {task[0]:.3f}" in page.locator(".picture .title").first.text_content()
+    assert f"alpha_max {task[0]:.3f}" in page.locator(".drawing .title").inner_text()
 
 
 def test_cells_have_the_colour_of_their_fitness_and_of_another_value_when_it_is_chosen(look):

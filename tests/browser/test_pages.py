@@ -4,7 +4,7 @@ import re
 import pytest
 
 import taskelites as te
-from browser.samples import arm_result, drawing
+from browser.samples import arm_result
 
 PAGES = [
     *("arm", "arm-single", "comparison", "replicates", "line", "grid", "wide", "objects", "one task", "one object"),
@@ -19,6 +19,7 @@ PAGES = [
         "raises",
         "image",
         "busy",
+        "sketch",
     ),
 ]
 
@@ -100,42 +101,49 @@ def test_a_draw_that_raises_says_what_it_raised(look):
     assert "Not drawn: draw raised KeyError: '<b>no such robot</b>'" in page.locator(".task .note").inner_text()
 
 
-def test_an_image_is_shown_as_an_image(look):
-    page, _ = look("image")
+@pytest.mark.parametrize("name", ["image", "busy"])
+def test_what_matplotlib_draws_is_shown_as_an_image(look, name):
+    page, _ = look(name)
     image = page.locator(".drawing img")
     assert image.evaluate("(image) => image.decode().then(() => [image.naturalWidth, image.naturalHeight])") == [
-        396,
         360,
+        320,
     ]
+    assert image.evaluate("(image) => image.width") == 360  # no scaling, which would blur it
     assert image.get_attribute("alt") == "the solution of task 7"
+    first = image.get_attribute("src")
+    page.get_by_role("button", name="worst", exact=True).click()
+    assert image.get_attribute("alt") == "the solution of task 0"
+    assert (image.get_attribute("src") == first) == (name == "image")  # which is the same for all tasks
 
 
-def test_a_drawing_has_its_parts(look):
-    page, result = look("busy", after="#task=2")
-    picture = page.locator(".picture")
-    texts = picture.locator("text").all_text_contents()
-    assert {"a <u>title</u>", "<b>two</b>", "lines", "across", "upwards"} <= set(texts)
-    assert page.locator(".drawing .legend .key").all_inner_texts() == ["disc", "the <i>line</i>"]
-    assert {"10\u2070", "10\u00b2"} <= set(texts)
-    dashed = picture.locator("path[stroke-dasharray]")
-    corners = [tuple(map(float, pair.split())) for pair in dashed.get_attribute("d")[1:].split("L")]
-    # Axes from (0, 0) to (2, 1), in a box of 0.8 by 0.72 of the picture.
-    width, height = 316.8, 288.0
-    for (x, y), across, up in zip(corners, (0, 0.5, 1), result.solutions[2], strict=True):
-        assert x == pytest.approx((0.16 + 0.8 * across) * width, abs=0.1)
-        assert y == pytest.approx((1 - 0.13 - 0.72 * up) * height, abs=0.1)
-
-
-def test_long_names_at_the_ticks_are_not_cut_off(look, tmp_path):
-    def bars(solution, task, ax=None):
-        ax.barh(["the length of the chord", "span"], [1, 2])
-
-    result, domain = drawing(bars, number=2)
-    page = look(te.show.report(result, tmp_path / "a.html", domain=domain))
-    name = page.locator(".picture text", has_text="the length of the chord")
-    inner, outer = name.bounding_box(), page.locator(".picture").bounding_box()
-    assert outer["x"] <= inner["x"]
-    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
+def test_a_sketch_has_its_parts(look):
+    page, result = look("sketch", after="#task=2")
+    solution = result.solutions[2]
+    assert page.locator(".drawing .title").inner_text() == f"a <u>title</u>\nof {solution[0]:.3f}"
+    texts = page.locator(".picture text").all_text_contents()
+    assert {"across", "upwards", "0", "0.5", "1", "2"} <= set(texts)
+    assert page.locator(".drawing .legend .key").all_inner_texts() == ["the <i>line</i>", "square"]
+    line, far, square = page.locator(".picture g path").all()
+    # Axes from (0, 0) to (2, 1), in a box of 258 by 222 with its upper left corner at (50, 8).
+    parts = [
+        [[float(text) for text in pair.split()] for pair in part.split("L")]
+        for part in line.get_attribute("d")[1:].split("M")
+    ]
+    assert [len(part) for part in parts] == [2, 2]
+    wanted = zip((0, 0.5, 1.5, 2), (*solution[:2], solution[2], solution[2]), strict=True)
+    for (x, y), (across, up) in zip([*parts[0], *parts[1]], wanted, strict=True):
+        assert x == pytest.approx(50 + 258 * across / 2, abs=0.15)
+        assert y == pytest.approx(8 + 222 * (1 - up), abs=0.15)
+    assert line.get_attribute("stroke") == "#ff7f0eff"
+    assert line.get_attribute("stroke-width") == "2"
+    (x0, y0), (x1, y1) = [[float(text) for text in pair.split()] for pair in far.get_attribute("d")[1:].split("L")]
+    assert (x0, y0) == (50 + 258 / 2, 8 + 222 / 2)
+    assert (y1 - y0) / (x1 - x0) == pytest.approx(-222 / 258, rel=1e-3)  # towards (1000, 500), half of it per unit
+    box = page.locator(".picture .frame").last.bounding_box()
+    marker = square.bounding_box()
+    assert marker["x"] + marker["width"] / 2 == pytest.approx(box["x"] + box["width"] * solution[0] / 2, abs=0.7)
+    assert marker["y"] + marker["height"] / 2 == pytest.approx(box["y"] + box["height"] * (1 - solution[1]), abs=0.7)
 
 
 def test_what_is_not_drawn_is_said(look, tmp_path):

@@ -1,21 +1,17 @@
-// What the domain drew of a solution: lines, areas and letters, in shares of their axes.
+// The drawing of a solution: an SVG of a sketch, or an image that matplotlib made.
 
-const POINTS = {
+// As in sketch_data.py: points are steps from the centre of the axes.
+const STEPS = 2048;
+const GAP = -32768;
+// In units of the SVG: its size and the box that the axes may fill.
+const PICTURE = { width: 320, height: 270 };
+const AXES = { left: 50, top: 8, width: 258, height: 222 };
+
+const MARKERS = {
   o: (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
   s: (x, y, r) => `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`,
   "*": (x, y, r) => star(x, y, r),
-  "^": (x, y, r) => `M${x} ${y - r}L${x + r} ${y + r}H${x - r}Z`,
-  v: (x, y, r) => `M${x} ${y + r}L${x + r} ${y - r}H${x - r}Z`,
-  D: (x, y, r) => diamond(x, y, Math.SQRT2 * r, Math.SQRT2 * r),
-  d: (x, y, r) => diamond(x, y, 0.6 * Math.SQRT2 * r, Math.SQRT2 * r),
-  x: (x, y, r) => `M${x - r} ${y - r}l${2 * r} ${2 * r}m${-2 * r} 0l${2 * r} ${-2 * r}`,
-  "+": (x, y, r) => `M${x - r} ${y}h${2 * r}M${x} ${y - r}v${2 * r}`,
 };
-POINTS["."] = (x, y, r) => POINTS.o(x, y, r / 2);
-
-function diamond(x, y, wide, tall) {
-  return `M${x} ${y - tall}L${x + wide} ${y}L${x} ${y + tall}L${x - wide} ${y}Z`;
-}
 
 function star(x, y, r) {
   let path = "";
@@ -28,140 +24,106 @@ function star(x, y, r) {
 }
 
 const pictures = about.pictures ? (() => {
-  const { of, shape, shapes, start, numbers: all, limitStart, limits, texts } = about.pictures;
-  return {
-    of: numbers(of), shape: numbers(shape), shapes, start: numbers(start), numbers: numbers(all),
-    limitStart: numbers(limitStart), limits: numbers(limits), texts,
-  };
+  const { rows, images, sketch } = about.pictures;
+  const places = new Map(Array.from(numbers(rows), (row, place) => [row, place]));
+  return { places, images, sketch: sketch && { ...sketch, points: numbers(sketch.points), limits: numbers(sketch.limits) } };
 })() : null;
 
-/** The picture of a task, as an SVG; null if it was not drawn. */
+/** The picture of a task; null if it was not drawn. */
 function pictureOf(i) {
-  if (!pictures || pictures.of[i] < 0) return null;
-  const p = pictures.of[i];
-  const shape = pictures.shapes[pictures.shape[p]];
-  const [width, height] = shape.size;
-  if (shape.pixels) {
-    return el("img", { src: `data:image/png;base64,${pictures.texts[p][0]}`, alt: `the solution of ${taskName(i)}`, width });
-  }
-  // Texts may stand out of it.
-  const [before, above, after, below] = shape.room || [0, 0, 0, 0];
-  const picture = svg("svg", {
-    viewBox: `${-before} ${-above} ${before + width + after} ${above + height + below}`, class: "picture", role: "img", "aria-label": `the solution of ${taskName(i)}`,
-  });
-  const reader = { at: pictures.start[p], limit: pictures.limitStart[p], text: 0, texts: pictures.texts[p] };
-  const keys = shape.panels.flatMap((panel, k) => drawPanel(picture, panel, reader, width, height, `clip-${k}`));
-  return el("div", {}, picture, keys.length ? el("div", { class: "legend" }, ...keys.map(pictureKey)) : null);
+  const place = pictures?.places.get(i);
+  if (place === undefined) return null;
+  const name = `the solution of ${taskName(i)}`;
+  if (pictures.images) return el("img", { src: `data:image/png;base64,${pictures.images[place]}`, alt: name });
+  const { strokes, titles } = pictures.sketch;
+  const labelled = strokes.filter((stroke) => stroke.label);
+  return el("div", {}, titles[place] ? el("p", { class: "title" }, titles[place]) : null, sketchPicture(place, name),
+    labelled.length ? el("div", { class: "legend" }, ...labelled.map(strokeKey)) : null);
 }
 
-function drawPanel(picture, panel, reader, width, height, clip) {
-  const limits = pictures.limits.subarray(reader.limit, reader.limit + 4);
-  reader.limit += 4;
-  let [left, bottom, wide, tall] = [panel.box[0] * width, panel.box[1] * height, panel.box[2] * width, panel.box[3] * height];
-  if (panel.equal) {
-    // A unit is as long in both directions.
-    const unit = Math.min(wide / Math.abs(limits[1] - limits[0]), tall / Math.abs(limits[3] - limits[2]));
-    const [w, h] = [unit * Math.abs(limits[1] - limits[0]), unit * Math.abs(limits[3] - limits[2])];
-    left += (wide - w) / 2;
-    bottom += (tall - h) / 2;
-    [wide, tall] = [w, h];
+function sketchPicture(place, name) {
+  const { strokes, labels, equal, points } = pictures.sketch;
+  const limits = pictures.sketch.limits.subarray(4 * place, 4 * place + 4);
+  const box = axesBox(limits, equal);
+  const inside = svg("g", { "clip-path": "url(#axes)" });
+  const perPicture = strokes.reduce((sum, stroke) => sum + stroke.points, 0);
+  let at = 2 * place * perPicture;
+  for (const stroke of strokes) {
+    const values = points.subarray(at, at + 2 * stroke.points);
+    const parts = strokeParts(values, box);
+    inside.append(...[strokeLine(stroke, parts), strokeMarkers(stroke, parts)].filter(Boolean));
+    at += values.length;
   }
-  const box = { left, top: height - bottom - tall, wide, tall };
-  picture.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: box.top, width: wide, height: tall })));
-  const title = reader.texts[reader.text++] || "";
-  title.split("\n").forEach((line, k, lines) => picture.append(svg("text", {
-    class: "title", x: left + wide / 2, y: box.top - 6 - 12 * (lines.length - 1 - k), "text-anchor": "middle",
-  }, line)));
-  if (panel.frame) drawTicks(picture, panel, limits, box);
-  const inside = svg("g", { "clip-path": `url(#${clip})` });
-  picture.append(inside);
-  const keys = [];
-  for (const mark of panel.marks) {
-    drawMark(mark.kind === "text" ? picture : inside, mark, reader, box);
-    if (mark.label) keys.push(mark);
-  }
-  if (panel.frame) {
-    picture.append(svg("rect", { class: "frame", x: left, y: box.top, width: wide, height: tall }));
-  }
-  return keys;
+  const frame = { x: box.left, y: box.top, width: box.width, height: box.height };
+  return svg("svg", { viewBox: `0 0 ${PICTURE.width} ${PICTURE.height}`, class: "picture", role: "img", "aria-label": name },
+    svg("clipPath", { id: "axes" }, svg("rect", frame)), ...axesTicks(limits, box), ...axesLabels(labels, box),
+    inside, svg("rect", { class: "frame", ...frame }));
 }
 
-function drawMark(layer, mark, reader, box) {
-  const parts = Array.from({ length: pictures.numbers[reader.at++] }, () =>
-    Array.from({ length: pictures.numbers[reader.at++] }, () => [
-      box.left + (pictures.numbers[reader.at++] / 8192) * box.wide,
-      box.top + (1 - pictures.numbers[reader.at++] / 8192) * box.tall,
-    ]));
-  const corners = parts.flat();
-  if (mark.kind === "text") {
-    const anchor = { left: "start", center: "middle", right: "end" }[mark.ha] || "start";
-    const lines = (reader.texts[reader.text++] || "").split("\n");
-    const step = 1.2 * mark.size;
-    // From where the text is to where the foot of its first line is.
-    const down = { top: 0.8 * mark.size, center: 0.3 * mark.size - (step * (lines.length - 1)) / 2 }[mark.va]
-      ?? -step * (lines.length - 1);
-    if (corners.length) {
-      layer.append(...lines.map((line, k) => svg("text", {
-        x: corners[0][0], y: corners[0][1] + down + k * step, fill: mark.colour, "text-anchor": anchor, "font-size": mark.size,
-      }, line)));
+/** The box of the axes; if `equal`, a unit has the same length in both directions. */
+function axesBox([left, right, bottom, top], equal) {
+  if (!equal) return AXES;
+  const unit = Math.min(AXES.width / Math.abs(right - left), AXES.height / Math.abs(top - bottom));
+  const [width, height] = [unit * Math.abs(right - left), unit * Math.abs(top - bottom)];
+  return { left: AXES.left + (AXES.width - width) / 2, top: AXES.top + (AXES.height - height) / 2, width, height };
+}
+
+/** The parts of a stroke between its gaps, as coordinates in the SVG. */
+function strokeParts(values, box) {
+  const found = [[]];
+  for (let k = 0; k < values.length; k += 2) {
+    if (values[k] === GAP) found.push([]);
+    else {
+      found[found.length - 1].push([
+        box.left + (0.5 + values[k] / STEPS) * box.width, box.top + (0.5 - values[k + 1] / STEPS) * box.height,
+      ]);
     }
-    return;
   }
-  if (!corners.length) return;
-  const end = mark.kind === "area" ? "Z" : "";
-  const path = parts.filter((part) => part.length)
-    .map((part) => `M${part.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}${end}`).join("");
-  if (mark.kind === "area" || mark.width) {
-    layer.append(svg("path", {
-      d: path, fill: mark.kind === "area" ? mark.fill : "none",
-      stroke: mark.width ? mark.colour : "none", "stroke-width": mark.width, "stroke-linejoin": "round",
-      "stroke-linecap": "round", "stroke-dasharray": DASHES[mark.dash] || null,
-    }));
-  }
-  if (mark.marker) {
-    const radius = (mark.size || 6) / 2;
-    layer.append(svg("path", {
-      d: corners.map(([x, y]) => POINTS[mark.marker](x, y, radius)).join(""), fill: mark.fill || mark.colour,
-      stroke: mark.edge || mark.colour, "stroke-width": "x+".includes(mark.marker) ? 1.5 : 0.6,
-    }));
-  }
+  return found.filter((part) => part.length);
 }
 
-function drawTicks(picture, panel, limits, box) {
-  const share = (value, low, high) => (value - low) / (high - low);
-  const plain = (low, high, size) => ticks(Math.min(low, high), Math.max(low, high), size)
-    .map((value) => [share(value, low, high), tickText(value)]);
-  for (const [place, text] of panel.xticks || plain(limits[0], limits[1], box.wide / 60)) {
-    const x = box.left + place * box.wide;
-    picture.append(svg("line", { class: "frame", x1: x, x2: x, y1: box.top + box.tall, y2: box.top + box.tall + 3 }),
-      svg("text", { class: "small", x, y: box.top + box.tall + 10, "text-anchor": "middle" }, text));
-  }
-  for (const [place, text] of panel.yticks || plain(limits[2], limits[3], box.tall / 40)) {
-    const y = box.top + (1 - place) * box.tall;
-    picture.append(svg("line", { class: "frame", x1: box.left - 3, x2: box.left, y1: y, y2: y }),
-      svg("text", { class: "small", x: box.left - 5, y: y + 3, "text-anchor": "end" }, text));
-  }
-  const middle = box.top + box.tall / 2;
-  picture.append(
-    svg("text", { class: "small", x: box.left + box.wide / 2, y: box.top + box.tall + 19, "text-anchor": "middle" },
-      panel.labels[0]),
-    svg("text", {
-      class: "small", transform: `translate(${box.left - 30} ${middle}) rotate(-90)`, "text-anchor": "middle",
-    }, panel.labels[1]));
+function strokeLine({ width, colour }, parts) {
+  if (!width) return null;
+  const path = parts.map((part) => `M${part.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`).join("");
+  return svg("path", {
+    d: path, fill: "none", stroke: colour, "stroke-width": width, "stroke-linejoin": "round", "stroke-linecap": "round",
+  });
 }
 
-function pictureKey(mark) {
-  const shown = svg("svg", { width: 22, height: 12, "aria-hidden": "true" });
-  if (mark.kind === "area") {
-    shown.append(svg("rect", { x: 4, y: 2, width: 14, height: 8, fill: mark.fill, stroke: mark.colour }));
-  } else if (mark.width) {
-    shown.append(svg("line", {
-      x1: 1, x2: 21, y1: 6, y2: 6, stroke: mark.colour, "stroke-width": mark.width, "stroke-dasharray": DASHES[mark.dash] || null,
-    }));
+function strokeMarkers({ marker, size, colour }, parts) {
+  if (!marker) return null;
+  const path = parts.flat().map(([x, y]) => MARKERS[marker](x, y, size / 2)).join("");
+  return svg("path", { d: path, fill: colour, stroke: colour, "stroke-width": 0.6 });
+}
+
+function axesTicks([left, right, bottom, top], box) {
+  const between = (low, high, wanted) => ticks(Math.min(low, high), Math.max(low, high), wanted);
+  const [x0, y0] = [box.left, box.top + box.height];
+  const found = [];
+  for (const value of between(left, right, box.width / 60)) {
+    const x = x0 + ((value - left) / (right - left)) * box.width;
+    found.push(svg("line", { class: "frame", x1: x, x2: x, y1: y0, y2: y0 + 3 }),
+      svg("text", { class: "small", x, y: y0 + 12, "text-anchor": "middle" }, tickText(value)));
   }
-  if (mark.marker) {
-    const radius = Math.min(5, (mark.size || 6) / 2);
-    shown.append(svg("path", { d: POINTS[mark.marker](11, 6, radius), fill: mark.fill || mark.colour, stroke: mark.edge || mark.colour }));
+  for (const value of between(bottom, top, box.height / 40)) {
+    const y = y0 - ((value - bottom) / (top - bottom)) * box.height;
+    found.push(svg("line", { class: "frame", x1: x0 - 3, x2: x0, y1: y, y2: y }),
+      svg("text", { class: "small", x: x0 - 5, y: y + 3, "text-anchor": "end" }, tickText(value)));
   }
-  return el("span", { class: "key" }, shown, mark.label);
+  return found;
+}
+
+function axesLabels([across, up], box) {
+  const middle = `translate(${box.left - 32} ${box.top + box.height / 2}) rotate(-90)`;
+  return [
+    svg("text", { class: "small", x: box.left + box.width / 2, y: box.top + box.height + 25, "text-anchor": "middle" }, across),
+    svg("text", { class: "small", transform: middle, "text-anchor": "middle" }, up),
+  ];
+}
+
+function strokeKey(stroke) {
+  return el("span", { class: "key" },
+    svg("svg", { width: 22, height: 12, "aria-hidden": "true" }, strokeLine(stroke, [[[1, 6], [21, 6]]]),
+      strokeMarkers({ ...stroke, size: Math.min(10, stroke.size) }, [[[11, 6]]])),
+    stroke.label);
 }

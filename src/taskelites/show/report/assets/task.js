@@ -44,7 +44,7 @@ function taskPanel(values, choose) {
     const own = about.undrawn.failed[i];
     if (own) return `Not drawn: ${own}`;
     if (about.undrawn.trouble) return `Not drawn: this task was not tried. ${about.undrawn.trouble}`;
-    const count = pictures ? pictures.shape.length : 0;
+    const count = pictures ? pictures.places.size : 0;
     return `Not drawn: this page has pictures of ${whole(count)} of ${whole(about.undrawn.solved)} tasks. `
       + (about.undrawn.full ? "There is no room for more."
         : `${about.again.kind === "command" ? "taskelites report RUN_FOLDER --draw all" : "te.show.report(..., drawing_time=math.inf)"} draws all.`);
