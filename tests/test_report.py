@@ -614,7 +614,7 @@ def test_mistakes(tmp_path):
     assert list(tmp_path.iterdir()) == []
     notes = tmp_path / "notes.html"
     notes.write_text("mine")
-    with pytest.raises(FileExistsError, match="is there already and no report; name another file"):
+    with pytest.raises(FileExistsError, match=r"path must be a new file or a report, but .* is another file; choose"):
         te.show.report(result, notes)
     assert notes.read_text() == "mine"
 
@@ -668,7 +668,7 @@ def test_report_of_folders_and_files(folder, capsys):
         assert re.fullmatch(rf"report       {home.name}/report.html \(\d\.\d MB\)\n", output.out)
         assert output.err == ""
         assert told(home / "report.html")[0]["kind"] == kind
-    assert told(folder / "two" / "report.html")[0]["tiles"][1] == ["runs of each", "2"]
+    assert told(folder / "two" / "report.html")[0]["tiles"][1] == ["runs per algorithm", "2"]
 
 
 @pytest.mark.filterwarnings("default")

@@ -169,9 +169,9 @@ def test_searching(look):
         return chosen(page), page.locator(".answer").inner_text()
 
     assert search("21") == (21, "")
-    assert search("150") == (21, "there is no task 150: they are 0 to 149")
-    assert search("<b>nonsense") == (21, "a task's number is meant: 0 to 149")
-    assert search("-1") == (21, "a task's number is meant: 0 to 149")
+    assert search("150") == (21, "there is no task 150; tasks are numbered 0 to 149")
+    assert search("<b>nonsense") == (21, "enter the number of a task, 0 to 149")
+    assert search("-1") == (21, "enter the number of a task, 0 to 149")
     assert search(" 22 ") == (22, "")
 
 
@@ -188,7 +188,7 @@ def test_searching_by_text(look):
     assert search("robot b") == (1, "1 of 10 with this text")
     assert search("robot b") == (4, "2 of 10 with this text")
     assert search("12") == (12, "")
-    assert search("31") == (12, "there is no task 31: they are 0 to 29")
+    assert search("31") == (12, "there is no task 31; tasks are numbered 0 to 29")
     assert search("dragon") == (12, "no task has this in its text")
 
 

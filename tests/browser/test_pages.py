@@ -160,7 +160,7 @@ def test_failures_are_listed(look):
         ["raised", "3"],
         ["timeout", "1"],
         ["infeasible (-inf)", "2"],
-        ["made again (retried)", "1"],
+        ["retried", "1"],
     ]
     page.get_by_text("3 of 4").click()
     assert page.locator("[aria-label=failures] tbody tr").nth(1).inner_text().split("\t") == [

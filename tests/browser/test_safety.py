@@ -110,7 +110,7 @@ def test_more_tasks_than_a_page_holds_are_sampled_and_it_says_so(look, tmp_path,
     hidden = next(i for i in range(100) if i not in shown)
     for number, answer in (
         (hidden, f"task {hidden} is not in the sample that this page shows"),
-        (100, "there is no task 100: they are 0 to 99"),
+        (100, "there is no task 100; tasks are numbered 0 to 99"),
     ):
         page.get_by_label("search for a task").fill(str(number))
         page.keyboard.press("Enter")

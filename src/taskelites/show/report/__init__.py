@@ -1,7 +1,7 @@
-"""A report: one HTML file on a run or a comparison, to be opened in any browser, without a network.
+"""A report on a run or a comparison: one HTML file that opens offline in any browser.
 
-The page's script is in `assets/`, plain JavaScript without libraries; Python gives it numbers (`blob.py`) and plain
-values, and never markup (`page.py`).
+The page's script is in `assets/`, plain JavaScript without libraries. Python passes it arrays (`blob.py`) and plain
+values, never markup (`page.py`).
 """
 
 import warnings
@@ -22,7 +22,7 @@ from taskelites.storage import write_text
 
 __all__ = ["DRAWING_TIME", "report"]
 
-# Seconds for drawing, unless the user gives it more: a report is written within a few seconds.
+# Seconds for drawing by default, so that a report takes a few seconds.
 DRAWING_TIME = 2.0
 
 
@@ -36,28 +36,28 @@ def report(
     drawing_time: float = DRAWING_TIME,
     tell: Callable[[int], object] = lambda drawn: None,
 ) -> Path:
-    """Write one HTML file to look at: a map to click on, curves, distribution, genomes, settings.
+    """Write an HTML file with a map to click on, curves, the distribution, solutions and settings.
 
-    It opens offline in any current browser. It takes at most 6 MB for 5,000 tasks and 25 MB for 100,000, of more than
-    which it shows a random sample; longer solutions are rounded where they would not fit, and the page says so.
+    It opens offline in any current browser. It has at most 6 MB for 5,000 tasks and 25 MB for 100,000. Of more tasks it
+    shows a random sample. Solutions that do not fit are rounded, and the page says so.
 
     Args:
-        result: of a run; or a comparison; or replicates of a run.
-        path: of the file; an earlier report is replaced, any other file is not.
-        domain: that was solved; its `draw` shows the solution of a task that is clicked on. Without one, the numbers of
-            the solution are shown as bars, which they always are below.
-        command: that makes the run again, to be shown.
-        failures: of evaluations, to be listed: what `te.analysis.failures(run_folder)` gives.
-        drawing_time: seconds that `draw` may take for all tasks together; `math.inf` draws all of them, 0 none. A
+        result: a result, a comparison, or a list of replicates.
+        path: the file to write. An earlier report is replaced, any other file is not.
+        domain: the domain of the run. Its `draw` shows the solution of the chosen task, above a bar per number of the
+            solution. Without a domain there are only the bars.
+        command: the command that repeats the run, shown on the page.
+        failures: failed evaluations to list, as `te.analysis.failures(run_folder)` returns them.
+        drawing_time: time limit of `draw` in seconds, for all tasks together; `math.inf` draws all of them, 0 none. A
             `draw` with a method `many` (`te.show.Sketch`) draws thousands at once.
-        tell: told how many are drawn.
+        tell: called with the number of tasks drawn so far.
 
     Returns:
         The path.
 
     Raises:
-        TypeError, ValueError: if there is nothing to report on, or the domain is of other tasks.
-        FileExistsError: if something else is at `path`.
+        TypeError, ValueError: if there is nothing to report on, or the domain has other tasks.
+        FileExistsError: if `path` is a file that is not a report.
         OSError: if the file can't be written.
 
     Example:
@@ -71,9 +71,11 @@ def report(
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidValueError(f"path must end in .html, not {path.name!r}")
     if not path.parent.is_dir():
-        raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise MissingFileError(f"path must be in an existing folder, but there is no folder {str(path.parent)!r}")
     if path.exists() and not is_report(path):
-        raise ExistingFileError(f"path is {str(path)!r}, which is there already and no report; name another file")
+        raise ExistingFileError(
+            f"path must be a new file or a report, but {str(path)!r} is another file; choose another name"
+        )
     if not (isinstance(drawing_time, int | float) and drawing_time >= 0):
         raise InvalidValueError(
             f"drawing_time must be a number of seconds, at least 0, or math.inf, not {drawing_time!r}"

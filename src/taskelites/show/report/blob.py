@@ -1,16 +1,19 @@
-"""The numbers of a page: typed arrays behind each other, which the page's JSON refers to."""
+"""The arrays of a page, stored one after the other in one string that the page's JSON refers to."""
 
 import base64
 from typing import Any
 
 import numpy as np
 
-# As JavaScript's typed arrays have them, little-endian.
+# JavaScript's typed arrays are little-endian on all current platforms.
 _KINDS = {"f8": "<f8", "f4": "<f4", "i4": "<i4", "u4": "<u4", "u2": "<u2", "i2": "<i2", "u1": "<u1"}
 
 
 class Blob:
-    """Arrays, each at a place that its type allows.
+    """Arrays one after the other, each aligned to its item size.
+
+    Attributes:
+        size: bytes of all arrays and the padding between them.
 
     Example:
         >>> import numpy as np
@@ -26,7 +29,12 @@ class Blob:
         self.size = 0
 
     def add(self, array: Any, kind: str) -> dict[str, Any]:
-        """Put an array behind the others; returns what the JSON says of it."""
+        """Append an array and return the JSON that refers to it.
+
+        Args:
+            array: numbers of any shape.
+            kind: the type to store them in, such as "f8", "i2" or "u1".
+        """
         data = np.ascontiguousarray(array, dtype=_KINDS[kind])
         padding = -self.size % data.itemsize
         reference = {"at": self.size + padding, "type": kind, "shape": list(data.shape)}
@@ -35,5 +43,5 @@ class Blob:
         return reference
 
     def encoded(self) -> str:
-        """All of it, as text of which a page can hold any."""
+        """Return all arrays as base64."""
         return base64.b64encode(b"".join(self._parts)).decode("ascii")

@@ -12,12 +12,12 @@ from taskelites.show.report.tasks import put_plane, put_tasks, shown_tasks
 
 
 def comparison_contents(comparison: Comparison, blob: Blob, *, command: str | None = None) -> dict[str, Any]:
-    """What the page of a comparison is told.
+    """Return the page's JSON for a comparison.
 
     Args:
-        comparison: what `te.compare` gave.
-        blob: gets the arrays.
-        command: that makes it again.
+        comparison: what `te.compare` returns.
+        blob: receives the arrays.
+        command: the command that repeats the comparison.
     """
     labels = comparison.labels
     first = comparison.typical(labels[0])
@@ -32,8 +32,8 @@ def comparison_contents(comparison: Comparison, blob: Blob, *, command: str | No
         "tiles": [
             ["tasks", f"{len(first):,}"],
             *([["algorithms", f"{len(labels)}"]] if len(labels) > 1 else []),
-            ["runs of each", number],
-            ["evaluations of a run", f"{comparison.budget:,}"],
+            ["runs per algorithm", number],
+            ["evaluations per run", f"{comparison.budget:,}"],
         ],
         "labels": labels,
         "styles": [list(colour_of(i)) for i in range(len(labels))],
@@ -52,7 +52,7 @@ def comparison_contents(comparison: Comparison, blob: Blob, *, command: str | No
 
 
 def _measures(comparison: Comparison, blob: Blob) -> list[dict[str, Any]]:
-    """Curves and final values, of the gap where it is known, and of the mean over all tasks."""
+    """Return curves and final values of the mean over all tasks, and of the gap if the optimum is known."""
     found = [
         {"key": "mean_all", "label": "mean fitness over all tasks", "log": False, "series": _series(comparison, blob)}
     ]
@@ -82,7 +82,7 @@ def _series(comparison: Comparison, blob: Blob, transform: Any = lambda values: 
 
 
 def _maps(comparison: Comparison, shown: np.ndarray, blob: Blob) -> list[dict[str, Any]]:
-    """The typical run of each algorithm."""
+    """Return the maps of the typical run of each algorithm."""
     found = []
     for label in comparison.labels:
         result = comparison.typical(label)

@@ -1,8 +1,8 @@
-"""One HTML file of contents, script and style: it opens from a disk, and asks for nothing from anywhere.
+"""Builds the HTML file from contents, script and style.
 
-Everything that comes from a user (names, labels, messages) travels as JSON, in which no letter can end the element that
-holds it, and reaches the page as text, never as markup. A content security policy allows the page's own script and
-style by their hashes, and no request at all.
+All text from a user (names, labels, messages) is JSON without `<`, so it can't end the element that holds it, and
+becomes text nodes on the page, never markup. A content security policy allows the page's own script and style by their
+hashes, and no request at all.
 """
 
 import base64
@@ -22,7 +22,7 @@ from taskelites.show.report.blob import Blob
 _SCRIPTS = ("data.js", "charts.js", "map.js", "genomes.js", "picture.js", "task.js", "comparison.js", "page.js")
 _TITLE_LENGTH = 200
 
-# By which a report is told from any other file.
+# Distinguishes a report from any other HTML file.
 _MARK = '<meta name="generator" content="taskelites report">'
 _PAGE = """\
 <!DOCTYPE html>
@@ -37,7 +37,7 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<noscript><p>A script inside of this file draws the report, and this browser was told not to run any.</p></noscript>
+<noscript><p>This report needs JavaScript, which is switched off in this browser.</p></noscript>
 <main id="page"></main>
 <script type="application/json" id="about">{about}</script>
 <script type="text/plain" id="numbers">{numbers}</script>
@@ -48,12 +48,12 @@ _PAGE = """\
 
 
 def render(title: str, about: dict[str, Any], blob: Blob) -> str:
-    """The page, as text.
+    """Return the page as text.
 
     Args:
-        title: of the window.
-        about: what the script is told: plain values, NaN allowed.
-        blob: the arrays that it refers to.
+        title: title of the browser window.
+        about: the contents as plain values; NaN is allowed.
+        blob: the arrays that `about` refers to.
 
     Example:
         >>> page = render("</title><script>", {"name": "</script><script>alert(1)"}, Blob())
@@ -81,14 +81,14 @@ def render(title: str, about: dict[str, Any], blob: Blob) -> str:
 
 
 def _palette() -> str:
-    """The colours of values, which the colour-blind can tell apart, as six letters each."""
+    """Return the 256 colours of viridis, which the colour-blind can tell apart, as six hexadecimal digits each."""
     from matplotlib import colormaps
 
     return str(colormaps["viridis"](range(256), bytes=True)[:, :3].tobytes().hex())
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a report, which another may replace.
+    """Return whether a file is a report, which a new report may replace.
 
     Example:
         >>> import tempfile
@@ -102,7 +102,7 @@ def is_report(path: Path) -> bool:
 
 
 def as_json(value: Any) -> str:
-    """JSON that can stand inside of a `<script>`: no `<`, and null for numbers that JSON does not know.
+    """Return JSON for a `<script>` element: without `<`, and with null for NaN and infinity.
 
     Example:
         >>> as_json({"a": float("nan")}), "<" in as_json("<!--")
@@ -125,7 +125,7 @@ def _known(value: Any) -> Any:
 
 
 def _whole_letters(text: str) -> str:
-    """Half of a letter beyond the first 65,536 is none: no file can hold it, and no browser can show it."""
+    """Replace lone surrogates, which UTF-8 can't encode."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -26,15 +26,15 @@ from taskelites.show.report.tasks import (
     shown_tasks,
 )
 
-# Where a user finds the classes that settings are made of.
+# Public paths of the classes in settings.
 _MODULE_OF = {each.__name__: "te.algorithms." for each in ALGORITHMS.values()}
 _MODULE_OF |= dict.fromkeys(("Auto", "MultiTaskMapElites"), "te.")
 _MODULE_OF |= dict.fromkeys(("IsoLine", "SBX", "Gaussian", "Polynomial"), "te.variation.")
 _MEASURES = {"mean fitness": "mean", "median": "median", "best": "highest", "worst": "lowest"}
 _CURVES = ("evaluations", "mean", "median", "q05", "q95", "coverage")
-# A share of the run: a batch has one size, so that shorter windows show stripes.
+# Share of the run. All candidates of a batch have one tournament size, so shorter windows show stripes.
 _BANDIT_WINDOW = 0.05
-# Of the room that is left, where solutions are drawn as well.
+# Of the bytes left, if there are drawings, too.
 _SOLUTIONS_SHARE = 0.75
 _SETTING_LENGTH = 2_000
 _MESSAGE_LENGTH = 500
@@ -51,16 +51,16 @@ def run_contents(
     drawing_time: float = 0.0,
     tell: Callable[[int], object] = lambda drawn: None,
 ) -> dict[str, Any]:
-    """What the page of a run is told.
+    """Return the page's JSON for a run.
 
     Args:
-        result: of the run.
-        blob: gets the arrays.
-        domain: whose `draw` shows solutions.
-        command: that makes the run again.
-        failures: of evaluations, as `te.analysis.failures` gives them.
-        drawing_time: seconds that `draw` may take for all tasks together.
-        tell: told how many are drawn.
+        result: the result of the run.
+        blob: receives the arrays.
+        domain: the domain whose `draw` shows solutions.
+        command: the command that repeats the run.
+        failures: failed evaluations, as `te.analysis.failures` returns them.
+        drawing_time: time limit of `draw` in seconds, for all tasks together.
+        tell: called with the number of tasks drawn so far.
     """
     tasks = None if domain is None else _tasks(domain, result)
     shown = shown_tasks(result)
@@ -83,7 +83,7 @@ def run_contents(
     }
     draw = getattr(domain, "draw", None) if drawing_time > 0 else None
     left = room.left(blob, about)
-    # However long solutions are, some of them can be seen.
+    # Long solutions leave a share for drawings.
     about["solutions"] = put_solutions(result, shown, blob, round(_SOLUTIONS_SHARE * left) if draw else left)
     if draw is not None and tasks is not None:
         pictures = Pictures(shown)
@@ -99,7 +99,7 @@ def run_contents(
 
 
 def _tasks(domain: Any, result: Result) -> Tasks:
-    """The tasks of the domain, which must be those of the result."""
+    """Return the domain's tasks, after checking that the result has the same."""
     if not is_domain(domain):
         raise InvalidTypeError(
             f"domain must be a domain, such as te.domain or te.Domain make, not {type(domain).__name__}"
@@ -128,7 +128,7 @@ def _draw(
     room: int,
     tell: Any,
 ) -> None:
-    """Let the domain draw: all at once where it can, or one after the other, the most asked for first."""
+    """Draw all tasks with one call of `draw.many`, or one after the other: best, worst and median first."""
     solved = np.flatnonzero(result.solved[shown])
     if len(solved) == 0:
         return
@@ -152,7 +152,7 @@ def _draw(
 
 
 def tiles(result: Result) -> list[list[str]]:
-    """The numbers that a person wants first: name, value."""
+    """Return the most important numbers as pairs of name and value."""
     numbers = result.to_row()
     found = [
         ["tasks solved", f"{int(result.solved.sum()):,} of {len(result):,}"],
@@ -174,11 +174,11 @@ def tiles(result: Result) -> list[list[str]]:
 
 
 def _number(value: float) -> str:
-    return "none" if math.isnan(value) else f"{value + 0.0:.5g}"  # nothing added, -0 becomes 0
+    return "none" if math.isnan(value) else f"{value + 0.0:.5g}"  # adding 0 turns -0 into 0
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it.
+    """Return a duration as text.
 
     Example:
         >>> duration(4.321), duration(3700), duration(200_000)
@@ -191,14 +191,16 @@ def duration(seconds: float) -> str:
 
 
 def put_curves(result: Result, blob: Blob) -> dict[str, Any] | None:
-    """The history over evaluations."""
+    """Return the curves over evaluations; None if the history lacks one."""
     if not all(len(result.history.get(name, ())) for name in _CURVES):
         return None
     return {name: blob.add(result.history[name], "f8") for name in _CURVES}
 
 
 def _put_bandit(result: Result, blob: Blob) -> dict[str, Any] | None:
-    if len(bandit_arms(result.history)) < 2 or not len(result.history["evaluations"]):  # one is no choice
+    if len(bandit_arms(result.history)) < 2 or not len(
+        result.history["evaluations"]
+    ):  # with one arm there is no choice
         return None
     evaluations, arms, shares, rates = bandit_table(result.history, window=_BANDIT_WINDOW)
     return {
@@ -219,12 +221,12 @@ def _failures(result: Result, failures: list[Any] | None) -> dict[str, Any] | No
     ]
     counts = [[kind, number] for kind, number in result.failures.items() if number]
     counts += [["infeasible (-inf)", result.infeasible]] if result.infeasible else []
-    counts += [["made again (retried)", result.retried]] if result.retried else []
+    counts += [["retried", result.retried]] if result.retried else []
     return {"counts": counts, "examples": examples, "all": result.failed}
 
 
 def settings_rows(settings: dict[str, Any], above: str = "") -> list[list[str]]:
-    """Settings as rows of a name and a value, those of dicts with their names joined by a dot.
+    """Return settings as rows of name and value; names of nested dicts are joined by a dot.
 
     Example:
         >>> settings_rows({"seed": 0, "algorithm": {"name": "random"}})
@@ -242,11 +244,11 @@ def settings_rows(settings: dict[str, Any], above: str = "") -> list[list[str]]:
 
 
 def again(result: Result, command: str | None) -> dict[str, str]:
-    """How to make the run again: the command, or the call in Python."""
+    """Return how to repeat the run: the command, or the call in Python."""
     if command is not None:
         return {"kind": "command", "text": command}
     settings = result.settings
-    if "algorithm" not in settings or settings.get("call") not in CALLS:  # by hand, or a loop of the user's own
+    if "algorithm" not in settings or settings.get("call") not in CALLS:  # a hand-made result, or the user's own loop
         return {"kind": "none", "text": ""}
     given = {"bounds": settings.get("bounds"), "dim": settings.get("dim"), "call": settings.get("call")}
     given |= {"evaluations": settings.get("evaluations", result.evaluations)}
@@ -259,7 +261,7 @@ def again(result: Result, command: str | None) -> dict[str, str]:
 
 
 def _call(value: Any) -> str:
-    """What makes settings again that were kept as plain values: a name, if they are the usual ones.
+    """Return the Python expression for settings stored as plain values; default settings become a name.
 
     Example:
         >>> from taskelites.algorithms import about_algorithm

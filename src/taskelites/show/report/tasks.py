@@ -1,4 +1,4 @@
-"""The tasks of a result as a page holds them: where they stand, what they are worth, and their solutions."""
+"""The tasks of a result on a page: positions on the map, values and solutions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,25 +11,25 @@ from taskelites.show.projection import cells, frame, half_a_cell, place
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.page import as_json
 
-# A page holds at most so many tasks, and of more a random sample.
+# Of more tasks a page has a random sample.
 MOST_TASKS = 100_000
-# Beyond it cells are smaller than a few points of the screen, and points do.
+# The cells of more tasks would be a few pixels wide, so they are points.
 _MOST_CELLS = 20_000
 _NEIGHBOURS = 6
-# So many tasks at most are asked for their distances anew, where those are a function of the user's.
-_MOST_ASKED = 300
-# Of the page, which holds the first descriptors only where all of them would take more.
+# A distance function of the user is called for every pair of tasks, so only for up to this number of tasks.
+_MOST_TASKS_FOR_CALLS = 300
+# Share of the page; if all descriptors would take more, only the first are stored.
 _DESCRIPTORS_SHARE = 0.4
 _LABEL_LENGTH = 200
 _LABELS_LENGTH = 2_000_000
-# Letters of the page's script and style, with some to spare.
+# Letters of the page's script and style, rounded up.
 _FRAME = 150_000
-# Steps of a corner of a cell along the side of the map.
+# Vertices of cells and rounded solutions are stored as 16-bit integers.
 _STEPS = 65_535
 
 
 def shown_tasks(result: Result) -> np.ndarray:
-    """The numbers of the tasks that a page holds: all, or a sample.
+    """Return the numbers of the tasks on the page: all, or a random sample.
 
     Example:
         >>> import taskelites as te
@@ -44,10 +44,10 @@ def shown_tasks(result: Result) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Room:
-    """How large a page may become.
+    """The size limit of a page.
 
     Args:
-        tasks: that it shows.
+        tasks: number of tasks on the page.
 
     Example:
         >>> Room(5000).total, Room(100_000).total
@@ -58,21 +58,21 @@ class Room:
 
     @property
     def total(self) -> int:
-        """Bytes of the file."""
+        """Size limit of the file in bytes."""
         return round(5.7e6 + (24e6 - 5.7e6) * max(0, min(1, (self.tasks - 5_000) / 95_000)))
 
     def left(self, blob: Blob, about: dict[str, Any]) -> int:
-        """Bytes of numbers that still fit, where three of them take four letters.
+        """Return the number of bytes that still fit into the blob; as base64, three bytes take four letters.
 
         Args:
-            blob: the numbers that are there.
-            about: the texts that are there.
+            blob: the arrays so far.
+            about: the JSON so far.
         """
         return max(0, (self.total - _FRAME - len(as_json(about))) * 3 // 4 - blob.size)
 
 
 def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
-    """What the page is told of the tasks."""
+    """Return the page's JSON for the tasks."""
     tasks = result.tasks
     about: dict[str, Any] = {"number": len(shown), "all": len(result), "names": []}
     if len(shown) < len(result):
@@ -81,7 +81,7 @@ def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
         about["labels"] = _labels([str(tasks.objects[i]) for i in shown])
     if tasks.descriptors is not None:
         about |= _put_descriptors(tasks, shown, blob)
-    about["distance"] = tasks.distance is not None  # another one than that of the descriptors
+    about["distance"] = tasks.distance is not None  # not the Euclidean one of the descriptors
     nearest = _neighbours(result, shown)
     if nearest is not None:
         about["neighbours"] = blob.add(nearest, "i4")
@@ -89,7 +89,7 @@ def put_tasks(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
 
 
 def _put_descriptors(tasks: Tasks, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
-    """The descriptors, as many and as exact as a part of the page can hold, and what distances divide them by."""
+    """Return the descriptors, cut or rounded to fit, and the widths that distances divide them by."""
     assert tasks.descriptors is not None
     room = round(_DESCRIPTORS_SHARE * Room(len(shown)).total * 3 / 4)
     kind = "f8" if len(shown) * tasks.dim * 8 <= room / 4 else "f4"
@@ -104,25 +104,25 @@ def _put_descriptors(tasks: Tasks, shown: np.ndarray, blob: Blob) -> dict[str, A
 
 
 def _labels(texts: list[str]) -> list[str]:
-    """The texts of objects, each cut where it is long, so that all of them stay small."""
+    """Return the texts of objects, long ones cut so that all of them fit."""
 
     def cut(length: int) -> list[str]:
         return [text if len(text) <= length else f"{text[:length]}..." for text in texts]
 
     found = cut(_LABEL_LENGTH)
-    # Letters beyond ASCII take up to 12 places in the page.
+    # A letter beyond ASCII takes up to 12 letters of JSON.
     size = len(as_json(found))
     return found if size <= _LABELS_LENGTH else cut(max(8, _LABEL_LENGTH * _LABELS_LENGTH // size))
 
 
 def _neighbours(result: Result, shown: np.ndarray) -> np.ndarray | None:
-    """For each task the nearest others, -1 where there are no more; None where the page can tell from descriptors."""
+    """Return the nearest other tasks per task, padded with -1; None if the page computes them from descriptors."""
     tasks = result.tasks
     if tasks.distance is None or len(shown) < len(result):
         return None
     if isinstance(tasks.distance, np.ndarray) and "neighbours" not in vars(tasks):
         order = np.stack([np.argsort(row, kind="stable")[: _NEIGHBOURS + 1] for row in tasks.distance])
-    elif "neighbours" in vars(tasks) or len(tasks) <= _MOST_ASKED:  # a function is called for every pair
+    elif "neighbours" in vars(tasks) or len(tasks) <= _MOST_TASKS_FOR_CALLS:
         order = tasks.neighbours[:, : _NEIGHBOURS + 1].astype(np.int64)
     else:
         return None
@@ -133,7 +133,7 @@ def _neighbours(result: Result, shown: np.ndarray) -> np.ndarray | None:
 
 
 def put_values(result: Result, shown: np.ndarray, blob: Blob) -> list[dict[str, Any]]:
-    """What tasks can be coloured by."""
+    """Return the values that the map can be coloured by."""
 
     def value(key: str, label: str, numbers: Any, kind: str = "f8", **more: Any) -> dict[str, Any]:
         return {"key": key, "label": label, "numbers": blob.add(np.asarray(numbers)[shown], kind), **more}
@@ -155,7 +155,7 @@ def put_values(result: Result, shown: np.ndarray, blob: Blob) -> list[dict[str, 
 
 
 def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
-    """Where the tasks stand on the map."""
+    """Return the positions of the tasks on the map, and their cells if there are few enough."""
     tasks = result.tasks
     if tasks.descriptors is None:
         columns = int(np.ceil(np.sqrt(len(shown))))
@@ -169,12 +169,12 @@ def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
         points, labels, tiled = plane.points[shown], plane.labels, plane.tiled and len(shown) <= _MOST_CELLS
         kind = "descriptors" if tasks.dim == 2 else "components"
     low, high = frame(points, half_a_cell(points) if tiled else 0.05)
-    if kind == "order":  # a tile is a unit wide
+    if kind == "order":  # a tile is one unit wide
         low, high = points.min(axis=0) - 0.55, points.max(axis=0) + 0.55
     about: dict[str, Any] = {
         "kind": kind,
         "labels": list(labels),
-        # In shares of the map: 32 bits do not tell two times in seconds since 1970 apart.
+        # Relative to the map: 32 bits could not distinguish two times in seconds since 1970.
         "points": blob.add((points - low) / (high - low), "f4"),
         "low": low.tolist(),
         "high": high.tolist(),
@@ -182,14 +182,14 @@ def put_plane(result: Result, shown: np.ndarray, blob: Blob) -> dict[str, Any]:
     if tiled:
         polygons = cells(points)
         starts = np.concatenate([[0], np.cumsum([len(polygon) for polygon in polygons])])
-        corners = (np.concatenate(polygons) - low) / (high - low)
+        vertices = (np.concatenate(polygons) - low) / (high - low)
         about["cellStart"] = blob.add(starts, "u4")
-        about["cells"] = blob.add(np.clip(np.rint(corners * _STEPS), 0, _STEPS), "u2")
+        about["cells"] = blob.add(np.clip(np.rint(vertices * _STEPS), 0, _STEPS), "u2")
     return about
 
 
 def put_solutions(result: Result, shown: np.ndarray, blob: Blob, room: int) -> dict[str, Any]:
-    """The solutions, as exactly as there is room for: as they are, in 32 bits, in 16 bits, or the first dimensions."""
+    """Return the solutions as exactly as fits: unchanged, in 32 bits, in 16 bits, or only the first dimensions."""
     solutions = result.solutions[shown]
     number, dim = solutions.shape
     lower, upper = result.bounds.T
@@ -201,7 +201,7 @@ def put_solutions(result: Result, shown: np.ndarray, blob: Blob, room: int) -> d
     about = {"dim": result.solutions.shape[1], "exact": kind == own and dim == result.solutions.shape[1]}
     about |= {"lower": lower.tolist(), "upper": upper.tolist()}
     if kind == "u2":
-        # The last step is kept for unsolved tasks.
+        # The last step is for unsolved tasks.
         shares = (solutions - lower) / np.where(upper > lower, upper - lower, 1.0)
         steps = np.rint(np.clip(np.nan_to_num(shares), 0, 1) * (_STEPS - 1))
         solutions = np.where(np.isnan(shares), _STEPS, steps)

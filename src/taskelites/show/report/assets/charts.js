@@ -1,8 +1,8 @@
-// Charts in SVG: lines with bands, shares, histograms, boxes. Each is redrawn at the width that it has.
+// Charts in SVG: lines with bands, shares, histograms, boxes. Each is redrawn when its width changes.
 
 const MARGIN = { left: 58, right: 20, top: 10, bottom: 44 };
 
-/** An axis from values to places on the screen. */
+/** An axis that converts values to pixels. */
 class Axis {
   constructor(low, high, from, to, log = false) {
     if (!(high > low)) {
@@ -77,8 +77,8 @@ function bandPath(x, y, xs, low, high) {
 const DASHES = { "-": null, "--": "7 4", ":": "2 3", "-.": "7 3 2 3" };
 
 /**
- * Lines over a common axis. `series` have name, x, y, colour, dash, and low and high for a band; all may be changed by
- * `options()`, which is asked at each drawing. A mark moves with the pointer or the arrow keys, and values are told.
+ * Lines over a common axis. Each of `series` has name, x, y, colour, dash, and low and high for a band. `options()` is
+ * called for each redraw. The values at the pointer are shown; arrow keys move to the next point.
  */
 function lineChart(title, options) {
   const readout = el("p", { class: "readout" });
@@ -175,7 +175,7 @@ function legendOf(series) {
     })), one.name));
 }
 
-/** Shares that add up to one, as areas above each other. */
+/** Shares that add up to one, as stacked areas. */
 function shareChart(title, options) {
   const host = el("div", { class: "chart", role: "img", "aria-label": title });
   drawn(host, (width) => {
@@ -201,7 +201,7 @@ function shareChart(title, options) {
   return el("figure", {}, el("figcaption", {}, title), el("div", { class: "legend" }), host);
 }
 
-/** How many tasks have which value; of one or two kinds of values. */
+/** Histogram of one or two groups of values. */
 function histogram(title, options) {
   const host = el("div", { class: "chart", role: "img", "aria-label": title });
   const readout = el("p", { class: "readout" });
@@ -247,7 +247,7 @@ function histogram(title, options) {
   return figure;
 }
 
-/** Quartiles of groups as boxes, each value a point. */
+/** Box plots of groups, with a point per value. */
 function boxes(title, options) {
   const host = el("div", { class: "chart", role: "img", "aria-label": title });
   const draw = drawn(host, (width) => {
@@ -276,7 +276,7 @@ function boxes(title, options) {
         svg("line", { class: "median", x1: q2, x2: q2, y1: middle - 9, y2: middle + 9 }),
       );
       values.forEach((value, j) => {
-        // Spread evenly, so that equal values can be counted.
+        // Spread vertically, so that equal values do not hide each other.
         const offset = values.length > 1 ? 12 * (j / (values.length - 1) - 0.5) : 0;
         picture.append(svg("circle", { cx: x.at(value), cy: middle + offset, r: 2.2, fill: colour }));
       });
@@ -288,7 +288,7 @@ function boxes(title, options) {
   return figure;
 }
 
-/** Points, and the line on which both values are equal. */
+/** Scatter plot with the line of equal values. */
 function scatter(title, options) {
   const canvas = el("canvas", { role: "img", "aria-label": title });
   const host = el("div", { class: "chart" }, canvas);

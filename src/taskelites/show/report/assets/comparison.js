@@ -8,13 +8,13 @@ function comparisonPage() {
   let xlog = true;
   const figures = [];
   const redraw = () => figures.forEach((figure) => figure.redraw());
-  const lines = lineChart("Median of the runs, and quartiles as a band", () => ({
+  const lines = lineChart("Median of the runs, with the quartiles as a band", () => ({
     series: measure.series.map((one, i) => ({
       ...named(i), x: numbers(one.x), y: numbers(one.middle), low: numbers(one.low), high: numbers(one.high),
     })),
     labels: ["evaluations", measure.label], xlog, ylog: measure.log, height: 340,
   }));
-  const finals = boxes("Final values, each run a point", () => ({
+  const finals = boxes("Final values, one point per run", () => ({
     groups: measure.series.map((one, i) => ({ ...named(i), values: numbers(one.finals) })),
     label: measure.label, log: measure.log,
   }));
@@ -31,7 +31,7 @@ function comparisonPage() {
     table(about.table[0], about.table.slice(1), { label: "measures" })));
   if (several) {
     parts.push(section("Tests",
-      "Mann-Whitney U on the final mean over all tasks, two-sided; Holm's correction for all pairs; A12: how likely a run of the first is better than one of the second. "
+      "Mann-Whitney U on the final mean over all tasks, two-sided; Holm's correction for all pairs; A12: probability that a run of the first is better than a run of the second. "
       + about.testsNote,
       table(about.tests[0], about.tests.slice(1), { label: "tests" })));
   }

@@ -1,4 +1,4 @@
-// What Python put into the page, and small helpers that everything else uses.
+// The data that Python put into the page, and helpers for all other scripts.
 
 const about = JSON.parse(document.getElementById("about").textContent);
 const bytes = decode(document.getElementById("numbers").textContent.trim());
@@ -14,13 +14,13 @@ function decode(text) {
   return found;
 }
 
-/** The typed array that a reference means. */
+/** The typed array of a reference. */
 function numbers(reference) {
   const length = reference.shape.reduce((product, size) => product * size, 1);
   return new TYPES[reference.type](bytes.buffer, bytes.byteOffset + reference.at, length);
 }
 
-/** An element; children that are text stay text, whatever is in it. */
+/** An HTML element. Children that are strings become text nodes, never markup. */
 function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -39,7 +39,7 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** A number as a person reads it. */
+/** A number as short text. */
 function shown(value, digits = 4) {
   if (value === null || Number.isNaN(value)) return "none";
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return whole(value);
@@ -49,11 +49,11 @@ function shown(value, digits = 4) {
 }
 
 function whole(value) {
-  // Nothing added, -0 becomes 0.
+  // Adding 0 turns -0 into 0.
   return (Math.round(value) + 0).toLocaleString("en-US");
 }
 
-/** All digits that tell a number from its neighbours, in the precision that it was kept with. */
+/** All digits that distinguish a number from its neighbours, in its stored precision. */
 function exact(value, single) {
   if (!Number.isFinite(value)) return "nan";
   if (!single) return String(value);
@@ -63,7 +63,7 @@ function exact(value, single) {
   return String(Number(value.toPrecision(9)));
 }
 
-/** Round numbers between two, about as many as asked for. */
+/** Round numbers between `low` and `high`, about `wanted` of them. */
 function ticks(low, high, wanted) {
   const span = high - low;
   if (!(span > 0)) return [low];
@@ -111,14 +111,14 @@ function quantile(sorted, share) {
   return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
-const COLOURS = about.colours; // of lines and areas; those of values are the palette
+const COLOURS = about.colours; // for lines and areas; values have the colours of the palette
 const palette = (() => {
   const found = [];
   for (let i = 0; i < 256; i++) found.push(`#${about.palette.slice(6 * i, 6 * i + 6)}`);
   return found;
 })();
 
-/** Colours of values: from the lowest to the highest, or to where all but a few are if those would take all colours. */
+/** Colours of values, from the lowest to the highest, or between the 1 % and 99 % quantiles if there are outliers. */
 class Scale {
   constructor(values, { log = false, reverse = false } = {}) {
     this.reverse = reverse;
@@ -127,10 +127,10 @@ class Scale {
     this.log = log && known.length > 0 && known[known.length - 1] > 0;
     if (this.log) {
       const positive = known.filter((value) => value > 0);
-      // Nothing, or less by rounding, has no place on a logarithmic scale: it has the last colour.
+      // A logarithmic scale has no place for 0 or, by rounding errors, less: they get the last colour.
       this.floor = Math.max(positive[0], positive[positive.length - 1] * 1e-9);
       below = known[0] < this.floor;
-      if (below) this.floor /= 10; // so that they look better than the least that has one
+      if (below) this.floor /= 10; // so that they look better than the smallest positive value
       known = known.map((value) => Math.log10(Math.max(value, this.floor)));
     }
     this.known = known.length;
@@ -170,14 +170,14 @@ function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** A colour of an algorithm; black is that of the letters, which are light on a dark page. */
+/** The colour of an algorithm; black becomes the text colour, which is light on a dark page. */
 function seriesColour(colour) {
   return colour === "#000000" ? cssColour("--ink") : colour;
 }
 
 const redraws = [];
 
-/** Draw now, and again whenever the page's width or its theme changes. */
+/** Draw whenever the width of the page or the theme changes. */
 function drawn(host, draw) {
   let width = 0;
   const again = () => {
@@ -191,7 +191,7 @@ function drawn(host, draw) {
   return again;
 }
 
-/** A canvas as fine as the screen; returns its context in units of the page. */
+/** Give a canvas the resolution of the screen, and return its context in CSS pixels. */
 function prepared(canvas, width, height) {
   const fine = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * fine);
@@ -208,7 +208,7 @@ async function copyText(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Some browsers give no clipboard to files that are opened from a disk.
+    // Some browsers deny the clipboard to local files.
     const area = el("textarea", { class: "hidden", "aria-hidden": "true" });
     area.value = text;
     document.body.append(area);

@@ -1,8 +1,8 @@
-// The solutions: one as bars, all of them as lines over the dimensions.
+// The solutions: one as bars, all as parallel coordinates.
 
 const GENOMES_DRAWN = 5000;
 
-/** The solutions as numbers, whatever they were kept as. */
+/** The solutions as numbers, in whatever precision they are stored. */
 const genomes = about.solutions ? (() => {
   const { numbers: reference, dim, lower, upper, exact: whole } = about.solutions;
   const kept = numbers(reference);
@@ -19,15 +19,15 @@ const genomes = about.solutions ? (() => {
   return { dim, width, lower, upper, at, row, single, exact: whole, rounded };
 })() : null;
 
-/** Why solutions are not exactly those of the run. */
+/** How the solutions were rounded or cut; null if they are exact. */
 function roundedNote() {
   if (genomes.exact) return null;
   const bits = genomes.rounded ? "16 bits" : "32 bits";
-  const cut = genomes.width < genomes.dim ? `, and only the first ${genomes.width} of ${genomes.dim} numbers are here` : "";
+  const cut = genomes.width < genomes.dim ? `, and cut to the first ${genomes.width} of ${genomes.dim} numbers` : "";
   return `rounded to ${bits} to keep this page small${cut}; result.npz in the run folder has all digits`;
 }
 
-/** A bound that all dimensions share, as a number; else its name. */
+/** A bound that all dimensions share, as a number; otherwise its name. */
 function boundText(side) {
   const bounds = genomes[side];
   return bounds.every((value) => value === bounds[0]) ? shown(bounds[0], 3) : side;
@@ -84,7 +84,7 @@ function genomeBars() {
   return { element: el("div", {}, host, readout), show };
 }
 
-/** All solutions as lines over their numbers, coloured as the map is, the best above the others. */
+/** All solutions as lines over the dimensions, coloured like the map, the best on top. */
 function parallelCoordinates() {
   const canvas = el("canvas", { role: "img", "aria-label": "all solutions as lines over their dimensions" });
   const host = el("div", { class: "chart" }, canvas);
@@ -92,7 +92,7 @@ function parallelCoordinates() {
   let selected = -1;
   const height = 300;
   const margin = { left: 52, right: 12, top: 10, bottom: 42 };
-  // All lines are drawn once, apart, so that another chosen task costs no more than a copy of them.
+  // All lines are drawn once on a canvas of their own, so that choosing a task only copies it.
   const below = el("canvas");
   let base = null;
 

@@ -1,4 +1,4 @@
-// The map: tasks in the plane on a canvas, to zoom, pan, hover and choose, by pointer or keyboard.
+// The map of the tasks on a canvas: zoom, pan, hover and choose, by pointer or keyboard.
 
 const tasks = about.tasks;
 const taskIds = tasks.ids ? numbers(tasks.ids) : null;
@@ -11,7 +11,7 @@ function taskId(i) {
   return taskIds ? taskIds[i] : i;
 }
 
-/** The place of a task by its number; -1 if the page does not hold it. */
+/** The index of the task with this number; -1 if the page does not have it. */
 function taskAt(id) {
   if (!taskIds) return Number.isInteger(id) && id >= 0 && id < tasks.number ? id : -1;
   const place = nearest(taskIds, id);
@@ -22,14 +22,14 @@ function taskName(i) {
   return tasks.labels ? `task ${taskId(i)} (${tasks.labels[i]})` : `task ${taskId(i)}`;
 }
 
-/** The nearest other tasks, by the distance that the search used, as far as the page knows it. */
+/** The nearest other tasks by the distance of the search; none if the page does not know it. */
 function neighboursOf(i) {
   if (neighbourTable) {
     return Array.from(neighbourTable.subarray(i * NEIGHBOURS, (i + 1) * NEIGHBOURS)).filter((other) => other >= 0);
   }
   const width = tasks.names.length;
   if (!descriptors || tasks.distance || width < tasks.dim) return [];
-  const best = []; // pairs of a distance and a task, the nearest first
+  const best = []; // pairs of distance and task, the nearest first
   for (let j = 0; j < tasks.number; j++) {
     if (j === i) continue;
     let distance = 0;
@@ -45,7 +45,7 @@ function neighboursOf(i) {
   return best.map(([, j]) => j);
 }
 
-/** Descriptors of a task, as pairs of name and text. */
+/** The descriptors of a task, as pairs of name and text. */
 function describe(i) {
   const width = tasks.names.length;
   return tasks.names.map((name, k) => [name, shown(descriptors[i * width + k], 5)]);
@@ -61,7 +61,7 @@ function columnPoints(first, second) {
   return points;
 }
 
-/** Points in the unit square, with a margin around all of them. */
+/** Points scaled to the unit square, with a margin. */
 function unitPlane(points, labels) {
   const n = points.length / 2;
   const low = [];
@@ -83,12 +83,12 @@ function unitPlane(points, labels) {
   for (let i = 0; i < 2 * n; i++) {
     const axis = i % 2;
     const share = (points[i] - low[axis]) / (high[axis] - low[axis]);
-    unit[i] = Number.isFinite(share) ? share : 0.012; // without a height, it stands on the lower edge
+    unit[i] = Number.isFinite(share) ? share : 0.012; // a task without a value is at the lower edge
   }
   return { unit, low, high, labels };
 }
 
-/** The plane that Python chose, and the cells, if tasks have them. */
+/** The plane that Python chose, and the cells of the tasks if there are any. */
 function firstPlane() {
   const { points, labels, low, high, kind, cells, cellStart } = about.plane;
   const plane = { unit: numbers(points), low, high, labels, kind };
@@ -133,7 +133,7 @@ class TaskMap {
     this.scale = scale;
     this.buckets = new Int16Array(values.length);
     for (let i = 0; i < values.length; i++) this.buckets[i] = scale.bucket(values[i]);
-    // By colour, so that each is set once; those without one first, below the others.
+    // Sorted by colour, so that each is set once; unsolved tasks are first, below the others.
     this.order = Uint32Array.from(values.keys()).sort((a, b) => this.buckets[a] - this.buckets[b]);
     this.request();
   }
@@ -240,7 +240,7 @@ class TaskMap {
     context.lineWidth = 0.7;
     this.eachColour((i) => this.cellPath(i), () => {
       context.fill();
-      context.stroke(); // closes the hair between two cells
+      context.stroke(); // covers the thin gap between two cells
     });
   }
 
@@ -258,7 +258,7 @@ class TaskMap {
     }, () => context.fill());
   }
 
-  /** How wide and high a task is where all stand row after row. */
+  /** Width and height of a task if the tasks are in rows. */
   get tile() {
     const { unit } = this.plane;
     const columns = Math.ceil(Math.sqrt(tasks.number));
@@ -301,14 +301,14 @@ class TaskMap {
     canvasAxes(context, x, y, plane.labels, this.height, texts);
   }
 
-  /** The task at a place of the screen; -1 if there is none near. */
+  /** The task at a position on the canvas; -1 if there is none near. */
   at(x, y) {
     const { box, view } = this;
     if (x < box.x || x > box.x + box.w || y < box.y || y > box.y + box.h) return -1;
     const u = view.x0 + ((x - box.x) / box.w) * (view.x1 - view.x0);
     const v = view.y0 + ((box.y + box.h - y) / box.h) * (view.y1 - view.y0);
     let best = -1;
-    // As cells are made in the unit square, the nearest there is the one whose cell it is.
+    // Cells are Voronoi cells of the unit square: the nearest point there owns the cell.
     const [fx, fy] = this.plane.cells ? [1, 1] : [box.w / (view.x1 - view.x0), box.h / (view.y1 - view.y0)];
     let least = Infinity;
     for (let i = 0; i < tasks.number; i++) {
@@ -320,7 +320,7 @@ class TaskMap {
     return this.plane.cells || least < 30 * 30 ? best : -1;
   }
 
-  /** The nearest task to the left, right, above or below another one on the screen. */
+  /** The nearest task to the left, right, above or below another one. */
   beside(from, [right, up]) {
     const [x, y] = this.screen(from);
     let best = -1;
@@ -374,7 +374,7 @@ class TaskMap {
     this.request();
   }
 
-  /** Move the view so that a task is in it. */
+  /** Move the view so that it contains a task. */
   reveal(i) {
     const { x0, x1, y0, y1 } = this.view;
     const [u, v] = [this.plane.unit[2 * i], this.plane.unit[2 * i + 1]];
@@ -382,7 +382,7 @@ class TaskMap {
     this.look(u - (x1 - x0) / 2, v - (y1 - y0) / 2, x1 - x0);
   }
 
-  /** Show a part of the plane, from its lower left corner, so wide and high. */
+  /** Show the square of this width with its lower left corner at (x0, y0). */
   look(x0, y0, width) {
     const wide = Math.max(1 / 500, Math.min(1, width));
     const left = Math.max(0, Math.min(1 - wide, x0));
@@ -398,7 +398,7 @@ class TaskMap {
     this.look(0, 0, 1);
   }
 
-  /** Zoom around a place of the screen, or around the middle. */
+  /** Zoom around a position on the canvas, by default around its centre. */
   zoomBy(factor, at = null) {
     const { x0, x1, y0 } = this.view;
     const share = at ? [(at[0] - this.box.x) / this.box.w, 1 - (at[1] - this.box.y) / this.box.h] : [0.5, 0.5];
@@ -452,7 +452,7 @@ class TaskMap {
     canvas.addEventListener("pointerleave", () => this.hover(-1));
     canvas.addEventListener("dblclick", (event) => this.zoomBy(2, this.place(event)));
     canvas.addEventListener("wheel", (event) => {
-      // The page scrolls over a map that nobody has turned to.
+      // Without the focus on the map, the wheel scrolls the page.
       if (document.activeElement !== canvas && !event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
       this.zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.002)), this.place(event));
@@ -472,7 +472,7 @@ class TaskMap {
   }
 }
 
-/** The colours and what they mean. */
+/** The colour bar and its scale. */
 function colourBar(scale, label) {
   const what = el("span", { class: "what" }, label);
   if (!scale.known) return el("div", { class: "colours" }, what, el("div", { class: "marks" }, "no values"));

@@ -1,4 +1,4 @@
-// The page, put together.
+// Puts the page together.
 
 function choice(label, options, chosen, value = null) {
   const select = el("select", { onchange: () => chosen(select.value) },
@@ -26,7 +26,7 @@ function searchBox(choose) {
       event.preventDefault();
       const text = input.value.trim();
       if (!text) return;
-      // The same again goes on to the next that has it.
+      // The same text again finds the next match.
       turn = text === before ? turn + 1 : 0;
       before = text;
       const [place, said] = found(text, turn);
@@ -37,7 +37,7 @@ function searchBox(choose) {
   return form;
 }
 
-/** The place of the task that a text means, and what to say of it. */
+/** The index of the task that matches a text, and the answer to show. */
 function found(text, turn = 0) {
   let none = "no task has this in its text";
   if (/^\d+$/.test(text)) {
@@ -45,7 +45,7 @@ function found(text, turn = 0) {
     const place = taskAt(id);
     if (place >= 0) return [place, ""];
     const sample = id < tasks.all ? `task ${text} is not in the sample that this page shows` : null;
-    none = sample || `there is no task ${text}: they are 0 to ${tasks.all - 1}`;
+    none = sample || `there is no task ${text}; tasks are numbered 0 to ${tasks.all - 1}`;
     if (!tasks.labels) return [-1, none];
   }
   if (tasks.labels) {
@@ -56,7 +56,7 @@ function found(text, turn = 0) {
     const k = turn % matches.length;
     return [matches[k], matches.length > 1 ? `${whole(k + 1)} of ${whole(matches.length)} with this text` : ""];
   }
-  return [-1, `a task's number is meant: 0 to ${tasks.all - 1}`];
+  return [-1, `enter the number of a task, 0 to ${tasks.all - 1}`];
 }
 
 function zoomButtons(map) {
@@ -68,10 +68,10 @@ function zoomButtons(map) {
 
 function keysNote() {
   return el("p", { class: "note", id: "map-keys" },
-    "On the map: drag to pan; scroll to zoom once it was clicked on; arrow keys go from task to task, + and - zoom, 0 shows all.");
+    "On the map: drag to pan; click, then scroll to zoom; arrow keys go from task to task, + and - zoom, 0 shows the whole map.");
 }
 
-/** The plane of a single descriptor, whose height is the value. */
+/** The plane of a single descriptor, with the value as height. */
 function linePlane(plane, values, scale, label) {
   const points = new Float64Array(2 * tasks.number);
   for (let i = 0; i < tasks.number; i++) {
@@ -112,7 +112,7 @@ function mapSection(listeners) {
     try {
       history.replaceState(null, "", `#task=${taskId(i)}`);
     } catch {
-      // In a frame of another page, the address is not ours to change.
+      // In a frame of another page, the address can't be changed.
     }
   }
 
@@ -160,12 +160,12 @@ function mixedPlane(first, axes) {
 
 function mapNote(plane) {
   const some = tasks.number < tasks.all
-    ? `A random sample of ${whole(tasks.number)} of ${whole(tasks.all)} tasks; the curves and the numbers above are of all. ` : "";
+    ? `A random sample of ${whole(tasks.number)} of ${whole(tasks.all)} tasks; the curves and the numbers above are for all tasks. ` : "";
   const kinds = {
-    descriptors: "Each task stands at its two descriptors.",
-    components: `Tasks have ${tasks.dim} descriptors${tasks.names.length < tasks.dim ? `, of which the first ${tasks.names.length} are here` : ""}: they stand at the first two principal components, or at two that you choose.`,
-    line: "Each task stands at its descriptor, its height is the value.",
-    order: "These tasks have no descriptors, so they stand in the order of their numbers.",
+    descriptors: "Each task is at its two descriptors.",
+    components: `Tasks have ${tasks.dim} descriptors${tasks.names.length < tasks.dim ? `, of which this page has the first ${tasks.names.length}` : ""}. Each task is at the first two principal components, or at two descriptors that you choose.`,
+    line: "Each task is at its descriptor; the height is the value.",
+    order: "These tasks have no descriptors, so they are in the order of their numbers.",
   };
   return some + kinds[plane.kind];
 }
@@ -189,14 +189,14 @@ function progressSection() {
   const columns = Object.fromEntries(Object.entries(about.curves).map(([name, reference]) => [name, numbers(reference)]));
   let xlog = true;
   const [blue, orange] = COLOURS;
-  const fitness = lineChart("Fitness over the solved tasks; the band holds the middle 90 % of them", () => ({
+  const fitness = lineChart("Fitness over the solved tasks; the band contains the middle 90 % of them", () => ({
     series: [
       { name: "mean", x: columns.evaluations, y: columns.mean, colour: blue, low: columns.q05, high: columns.q95 },
       { name: "median", x: columns.evaluations, y: columns.median, colour: orange, dash: "--" },
     ],
     labels: ["evaluations", "fitness"], xlog, height: 300,
   }));
-  const coverage = lineChart("Coverage: the share of tasks that are solved", () => ({
+  const coverage = lineChart("Coverage: the share of solved tasks", () => ({
     series: [{ name: "coverage", x: columns.evaluations, y: columns.coverage, colour: COLOURS[2] }],
     labels: ["evaluations", "coverage"], xlog, range: [0, 1.02], height: 300, legend: false,
   }));
@@ -214,7 +214,7 @@ function banditSection() {
     return names.map((_, i) => all.subarray(i * x.length, (i + 1) * x.length));
   };
   const [shareRows, rateRows] = [rows(shares), rows(rates)];
-  return section(title, "What was chosen, and how often a candidate of it became an elite.",
+  return section(title, "How often each was chosen, and the share of its candidates that became elites.",
     el("div", { class: "pair" },
       shareChart("Share of the candidates", () => ({
         x, shares: shareRows, names, colours: COLOURS, labels: ["evaluations", "share"],
@@ -240,7 +240,7 @@ function distributionSection(values) {
       value = values.find((one) => one.key === key);
       picture.redraw();
     })) : null;
-  const noise = corrected ? scatter(`Believed and corrected fitness (mean of ${about.samples} samples); on the line both are equal`, () => ({
+  const noise = corrected ? scatter(`Believed and corrected fitness (mean of ${about.samples} samples); both are equal on the line`, () => ({
     x: values[0].array, y: corrected.array, labels: ["believed", "corrected"],
   })) : null;
   return section("Distribution", null, controls, el("div", { class: noise ? "pair" : "" }, picture, noise));
@@ -249,7 +249,7 @@ function distributionSection(values) {
 function failureSection() {
   if (!about.failures) return null;
   const { counts, examples, all } = about.failures;
-  return section("Failures", "Evaluations that gave no usable number; they were counted and not stored.",
+  return section("Failures", "Evaluations without a usable fitness. They count as evaluations and change no solution.",
     table(["kind", "evaluations"], counts.map(([kind, number]) => [kind, whole(number)]), { label: "counts of failures" }),
     examples.length ? el("details", {},
       el("summary", {}, `${examples.length} of ${whole(all)}`),
@@ -258,7 +258,7 @@ function failureSection() {
 
 function settingsSection() {
   const { kind, text } = about.again;
-  const heads = { command: "The command that makes it again:", python: "It was begun in Python. With its fitness and tasks, and further arguments such as initial or target if it had any, this makes it again:" };
+  const heads = { command: "This command repeats it:", python: "It was started in Python. With its fitness and tasks, and other arguments such as initial or target if it had any, this call repeats it:" };
   return section("Settings", null,
     kind === "none" ? null : el("div", {}, el("p", { class: "note" }, heads[kind]),
       el("pre", { tabindex: 0 }, text), copyButton("copy", () => text)),
@@ -291,7 +291,7 @@ function runPage(page) {
   const lines = genomes ? parallelCoordinates() : null;
   page.append(part);
   start();
-  // What lies below the map can wait until that can be used.
+  // The sections below the map wait until the map can be used.
   setTimeout(() => {
     page.append(...[
       progressSection(), distributionSection(values), banditSection(),
@@ -313,8 +313,8 @@ function runPage(page) {
 }
 
 function genomeNote() {
-  const some = tasks.number > GENOMES_DRAWN ? ` ${whole(GENOMES_DRAWN)} of ${whole(tasks.number)} are drawn, evenly by rank.` : "";
-  return `Each line is the solution of a task, coloured as on the map, the chosen task outlined.${some}`;
+  const some = tasks.number > GENOMES_DRAWN ? ` ${whole(GENOMES_DRAWN)} of ${whole(tasks.number)} are drawn, evenly spaced by rank.` : "";
+  return `Each line is the solution of a task, coloured like the map; the chosen task is outlined.${some}`;
 }
 
 function footer() {

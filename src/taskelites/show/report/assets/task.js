@@ -3,7 +3,7 @@
 function taskPanel(values, choose) {
   const heading = el("h3", { id: "task-heading" }, "no task chosen");
   const label = el("p", { class: "label-text" });
-  // Of many descriptors, those that do not fit can be scrolled to by keyboard, too.
+  // Many descriptors scroll; the tab stop makes that possible by keyboard.
   const many = descriptors && tasks.names.length > 10;
   const facts = el("dl", { class: "facts", tabindex: many ? 0 : null, "aria-label": "numbers of the task" });
   const picture = el("div", { class: "drawing" });
@@ -46,7 +46,7 @@ function taskPanel(values, choose) {
     if (about.undrawn.trouble) return `Not drawn: this task was not tried. ${about.undrawn.trouble}`;
     const count = pictures ? pictures.places.size : 0;
     return `Not drawn: this page has pictures of ${whole(count)} of ${whole(about.undrawn.solved)} tasks. `
-      + (about.undrawn.full ? "There is no room for more."
+      + (about.undrawn.full ? "More would exceed its size limit."
         : `${about.again.kind === "command" ? "taskelites report RUN_FOLDER --draw all" : "te.show.report(..., drawing_time=math.inf)"} draws all.`);
   }
 
@@ -82,7 +82,7 @@ function taskPanel(values, choose) {
   return { element, show };
 }
 
-/** What tells better from worse: what was measured again, where it was. */
+/** The values that rank tasks: the corrected fitness if there is one. */
 function ranking(values) {
   return (values.find((value) => value.key === "corrected") || values[0]).array;
 }
