@@ -406,7 +406,7 @@ LEG_KINDS = "damage of leg 2 must be one of 'dead', 'no-leg', 'no-tibia', 'stuck
             r"tasks of the hexapod must be a number, or lengths \(n, 12\)",
         ),
         ({"tasks": te.Box([0.1] * 12, [0.12] * 12)}, r"tasks of the hexapod must be a number, or lengths \(n, 12\)"),
-        ({"tasks": NOMINAL}, r"descriptors must have shape \(n, k\), one row a task, not \(12,\)"),
+        ({"tasks": NOMINAL}, r"descriptors must have shape \(n, k\), one row per task, not \(12,\)"),
         (
             {"tasks": changed(2, 0.19)},
             r"tibias in \[0.1, 0.18\] and femurs in \[0.045, 0.125\] m, but tibia_2 of task 1 is 0.19",

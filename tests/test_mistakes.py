@@ -56,10 +56,10 @@ def tell_twice():
 
 MISTAKES = [
     # tasks
-    (lambda: solve(tasks=np.empty((0, 2))), "tasks must hold at least one task, but the list is empty"),
-    (lambda: solve(tasks=[]), "descriptors must have shape (n, k), one row a task, not (0,)"),
-    (lambda: te.Tasks([]), "tasks must hold at least one task, but the list is empty"),
-    (lambda: solve(tasks=np.zeros(9)), "descriptors must have shape (n, k), one row a task, not (9,)"),
+    (lambda: solve(tasks=np.empty((0, 2))), "tasks must contain at least one task, but the list is empty"),
+    (lambda: solve(tasks=[]), "descriptors must have shape (n, k), one row per task, not (0,)"),
+    (lambda: te.Tasks([]), "tasks must contain at least one task, but the list is empty"),
+    (lambda: solve(tasks=np.zeros(9)), "descriptors must have shape (n, k), one row per task, not (9,)"),
     (lambda: solve(tasks=NAN_TASKS), "descriptors must be finite, but descriptors[1, 1] is nan"),
     (
         lambda: solve(tasks=["a", "b"]),
@@ -68,14 +68,14 @@ MISTAKES = [
     ),
     (lambda: solve(tasks=7), "tasks must be an array of descriptors, te.Tasks or te.Box, not int"),
     (lambda: te.Tasks(7), "tasks must be an array of descriptors or a list of objects, not int"),
-    (lambda: te.Tasks(), "tasks must have objects or descriptors; both are missing"),
+    (lambda: te.Tasks(), "tasks must have objects or descriptors, but both are missing; give one of them"),
     (
         lambda: te.Tasks(["a", "b"], descriptors=[[1], [2], [3]]),
-        "descriptors must have one row for each of the 2 objects, not 3",
+        "descriptors must have one row per object, so 2 rows, not 3",
     ),
     (
         lambda: te.Tasks(["a"], descriptors=[["x"]]),
-        "descriptors must be numbers in an array of shape (n, k), one row a task, not list",
+        "descriptors must be an array of numbers of shape (n, k), one row per task, not list",
     ),
     (lambda: te.Tasks(["a", "b"], distance=np.eye(3)), "distance must have shape (2, 2), not (3, 3)"),
     (
@@ -100,23 +100,26 @@ MISTAKES = [
     ),
     (
         lambda: te.Tasks(range(5001), distance=lambda a, b: abs(a - b)),
-        "distance is a function, which would be called 25,010,001 times for 5,001 tasks (the limit is 5,000 tasks); "
-        "give descriptors instead",
+        "distance must not be a function for more than 5,000 tasks, since it would be called 25,010,001 times for 5,001 "
+        "tasks; give descriptors instead",
     ),
-    (lambda: te.Tasks(["a"], scale="range"), "scale='range' needs descriptors"),
+    (
+        lambda: te.Tasks(["a"], scale="range"),
+        "scale must be None for tasks without descriptors, not 'range'; give descriptors",
+    ),
     (lambda: te.Tasks(TASKS, scale="rank"), "scale must be one of 'range', not 'rank'; did you mean 'range'?"),
-    (lambda: te.Tasks(TASKS, names=["a", "b"]), "names must hold 1 names, one for each descriptor, not ['a', 'b']"),
+    (lambda: te.Tasks(TASKS, names=["a", "b"]), "names must contain 1 names, one per descriptor, not ['a', 'b']"),
     (lambda: te.Box([0, 1], [1, 1]), "lower must be below upper, but lower[1] is 1.0 and upper[1] is 1.0"),
     (lambda: te.tasks.cvt(0, [0], [1]), "number must be a whole number of at least 1, not 0"),
-    (lambda: te.tasks.cvt(10, [0, 0], [1]), "lower and upper must be of one length, at least 1, not 2 and 1"),
+    (lambda: te.tasks.cvt(10, [0, 0], [1]), "lower and upper must have the same length of at least 1, not 2 and 1"),
     (
         lambda: te.tasks.grid((3,), [0, 0], [1, 1]),
-        "shape must hold 2 numbers of cells, one for each descriptor, not (3,)",
+        "shape must contain 2 numbers of cells, one per descriptor, not (3,)",
     ),
     (lambda: te.tasks.read("nowhere.csv"), "there is no task file 'nowhere.csv'"),
     (
         lambda: te.tasks.read("tasks.txt"),
-        "the ending of the task file must be one of '.csv', '.npy', not '.txt'",
+        "the extension of the task file must be one of '.csv', '.npy', not '.txt'",
     ),
     # bounds and dim
     (
@@ -185,7 +188,7 @@ MISTAKES = [
     ),
     (
         lambda: te.MultiTaskMapElites(variation=te.variation.SBX),
-        "variation must be a name or an operator such as te.variation.IsoLine(), not <class 'taskelites.core.variation.SBX'>",
+        "variation must be a name such as 'iso_line' or an operator such as te.variation.IsoLine(), not <class 'taskelites.core.variation.SBX'>",
     ),
     (
         lambda: te.MultiTaskMapElites(random_start=1.5),
@@ -302,14 +305,14 @@ MISTAKES = [
         lambda: te.MultiTaskMapElites(random_start=1.0),
         "random_start must be a whole number of solutions or a share of the tasks between 0 and 1, not 1.0",
     ),
-    (lambda: te.Tasks({1, 2}), "tasks must be in an order that does not change, but a set has none; give a list"),
+    (lambda: te.Tasks({1, 2}), "tasks must be ordered, but a set has no order; give a list"),
     (
         lambda: te.Tasks(TASKS, names=["fitness"]),
-        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'fitness' does not",
+        "names must be unique and different from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'fitness' is not; choose another name",
     ),
     (
         lambda: te.Tasks(TASKS, names=["solution_3"]),
-        "names must differ from each other and from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'solution_3' does not",
+        "names must be unique and different from task_id, task, fitness, optimum, evaluations, last_improved, corrected, deviation, algorithm, replicate, solution_0, ..., but 'solution_3' is not; choose another name",
     ),
     (
         lambda: solve(fitness=lambda x, t: x[0] * 1j, call="jax"),

@@ -159,11 +159,11 @@ def test_names_that_an_earlier_version_took_are_kept(result, tmp_path):
     # Whatever is made of it goes on with these names.
     assert te.load(loaded.save(tmp_path / "again.npz")).tasks.names == loaded.tasks.names
     assert te.Tasks(descriptors=[[0.0, 1.0]], names=loaded.tasks.names).names == loaded.tasks.names
-    with pytest.raises(ValueError, match=r"names must differ from each other and from .* but 'optimum' does not"):
+    with pytest.raises(ValueError, match=r"names must be unique and different from .* but 'optimum' is not"):
         te.Tasks(descriptors=[[0.0, 1.0]], names=["optimum", "solution_1"])
     twice = json.dumps(about | {"task_names": ["a", "a"]})
     np.savez(tmp_path / "twice.npz", about=np.array(twice), **arrays)
-    with pytest.raises(ValueError, match=r"twice.npz' is damaged: names must differ"):
+    with pytest.raises(ValueError, match=r"twice.npz' is damaged: names must be unique"):
         te.load(tmp_path / "twice.npz")
 
 

@@ -145,7 +145,7 @@ def test_without_a_distance_every_task_is_as_likely():
 
 def test_tables_are_refused_where_they_do_not_fit(monkeypatch):
     monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 10)
-    with pytest.raises(ValueError, match=r"replacement=False needs the table of all neighbours"):
+    with pytest.raises(ValueError, match=r"replacement must be True for more than 10,000 tasks, but it is False"):
         tournament(te.Tasks(descriptors=POINTS), (5,), replacement=False)
     assert selection.tournament(te.Tasks(descriptors=POINTS), (1,)).positions is None
 

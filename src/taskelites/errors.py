@@ -1,4 +1,4 @@
-"""Errors and warnings that have a name of their own, and the checks of arguments that several rooms share."""
+"""Exceptions, warnings, and argument checks that are shared by several packages."""
 
 import difflib
 import operator
@@ -9,64 +9,64 @@ import numpy as np
 
 
 class TaskWarning(UserWarning):
-    """The tasks are legal, but something about them will make the search worse than it could be."""
+    """The tasks are valid, but have a property that impairs the search."""
 
 
 class FitnessWarning(UserWarning):
-    """Some evaluations gave no usable number."""
+    """Some evaluations returned no usable fitness."""
 
 
 class TaskelitesError(Exception):
-    """The root of the errors that this library raises; `Interrupted` is a `KeyboardInterrupt` instead."""
+    """Base class of all errors of this library except `Interrupted`, which is a `KeyboardInterrupt`."""
 
 
 class UserError(TaskelitesError):
-    """A mistake in what the user gave; nothing was lost, and the message says what to do.
+    """Base class of errors in the user's input. No results are lost, and the message says what to do.
 
-    Each kind is also the built-in error that Python programmers expect, such as a `ValueError`.
+    Each subclass also derives from the corresponding built-in exception, such as `ValueError`.
     """
 
 
 class InvalidValueError(UserError, ValueError):
-    """An argument has a wrong value, or a file is not what it should be."""
+    """An argument has an invalid value, or a file has invalid contents."""
 
 
 class InvalidTypeError(UserError, TypeError):
-    """An argument has a wrong type."""
+    """An argument has an invalid type."""
 
 
 class InvalidCallError(UserError, RuntimeError):
-    """A method was called when it can't be."""
+    """A method was called in a state that does not allow it."""
 
 
 class MissingPackageError(UserError, ImportError):
-    """A package, or a module of the user's, can't be imported."""
+    """An optional package or a user's module cannot be imported."""
 
 
 class MissingFileError(UserError, FileNotFoundError):
-    """A file or folder that was named is not there."""
+    """A file or folder does not exist."""
 
 
 class ExistingFileError(UserError, FileExistsError):
-    """A file or folder is in the way, and is not overwritten."""
+    """A file or folder already exists and is not overwritten."""
 
 
 class FitnessError(TaskelitesError, RuntimeError):
-    """The fitness function raised, or returned something that is no fitness.
+    """The fitness function raised an exception or returned an invalid value.
 
     Attributes:
-        result: what the run had found before; a list, if replicates were asked for.
+        result: the result of the run up to the error; a list of results if there are replicates.
     """
 
     result: Any = None
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM during `solve`.
+    """A run was interrupted by Ctrl-C or SIGTERM.
 
     Attributes:
-        result: what the run had found before; a list, if replicates were asked for.
-        signal: which of the two it was.
+        result: the result of the run up to the interruption; a list of results if there are replicates.
+        signal: the signal that was received.
     """
 
     result: Any = None
@@ -78,15 +78,21 @@ class StorageError(TaskelitesError, OSError):
 
 
 class DeviceMemoryError(TaskelitesError, MemoryError):
-    """Something does not fit into the memory of a device."""
+    """The memory of a device is too small."""
 
 
 class RunInUseError(TaskelitesError, RuntimeError):
-    """Another process writes to the run folder."""
+    """Another process uses the run folder."""
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """Return `value` as an int, or raise an error that names the argument.
+
+    Args:
+        name: name of the argument in error messages.
+        value: the value to check; floats without a fractional part are accepted.
+        least: smallest allowed value.
+        most: largest allowed value; None for no limit.
 
     Example:
         >>> whole_number("evaluations", 1e6, least=1)
@@ -105,7 +111,7 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of the allowed names, or raise an error that suggests the nearest one.
+    """Return `value` if it is one of the allowed names, or raise an error that suggests the most similar one.
 
     Example:
         >>> one_of("call", "each", ("each", "batch", "jax"))
@@ -120,7 +126,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def did_you_mean(value: Any, names: Iterable[str]) -> str:
-    """Return the end of a message that suggests the name most like `value`; empty if none is like it.
+    """Return a suggestion of the name most similar to `value`, to append to a message; empty if none is similar.
 
     Example:
         >>> did_you_mean("wrokers", ["workers", "timeout"])
@@ -131,12 +137,19 @@ def did_you_mean(value: Any, names: Iterable[str]) -> str:
 
 
 def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:
-    """Return a float64 copy of `value`, or raise an error that names the argument and the shape it should have."""
+    """Return a float64 copy of `value`, or raise an error if it is not a finite array with `ndim` dimensions.
+
+    Args:
+        name: name of the argument in error messages.
+        value: the value to convert.
+        shape: expected shape in error messages, such as "(n, k)".
+        ndim: expected number of dimensions.
+    """
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidTypeError(
-            f"{name} must be numbers in an array of shape {shape}, not {type(value).__name__}"
+            f"{name} must be an array of numbers of shape {shape}, not {type(value).__name__}"
         ) from None
     if array.ndim != ndim:
         raise InvalidValueError(f"{name} must have shape {shape}, not {array.shape}")

@@ -1,4 +1,4 @@
-"""What belongs to the process as a whole: its signals and its terminal."""
+"""Signals and terminal of the process."""
 
 import signal
 import sys
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Interruption:
-    """A context in which the first Ctrl-C or SIGTERM is noted instead of acted on; a second one has its usual effect.
+    """Context manager that records the first Ctrl-C or SIGTERM; a second one has its usual effect.
 
-    The search looks at it between two evaluations, so that an interrupt never falls between giving a state away and
-    getting the next one. Outside the main thread it does nothing, since only the main thread can handle signals.
+    The search checks it between evaluations. An interrupt can therefore not occur after a state was donated to JAX and
+    before the next one is available. Outside the main thread it does nothing, since Python handles signals only there.
 
     Attributes:
-        signal: the signal that was noted, or None.
+        signal: the recorded signal, or None.
 
     Example:
         >>> with Interruption() as interruption:
@@ -28,13 +28,13 @@ class Interruption:
 
     @property
     def noted(self) -> bool:
-        """Whether a signal was noted."""
+        """Whether a signal was recorded."""
         return self.signal is not None
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
             for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-                # A handler of somebody else's stays.
+                # Do not replace a handler that the user installed.
                 if signal.getsignal(number) is usual:
                     self._previous[number] = usual
                     signal.signal(number, self._note)
@@ -56,7 +56,7 @@ class Interruption:
 
 
 def shows_progress(progress: bool | None) -> bool:
-    """Return whether to show progress: as the user wishes, or else if stderr is a terminal.
+    """Return whether to show progress; if `progress` is None, whether stderr is a terminal.
 
     Example:
         >>> shows_progress(True), shows_progress(False)

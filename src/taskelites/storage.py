@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and never dangerous to read."""
+"""Atomic writing of files in safe formats, and conversion of values to JSON."""
 
 import hashlib
 import os
@@ -16,10 +16,14 @@ from taskelites.errors import StorageError
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file under a temporary name, sync it and rename it, so that a reader sees the old file or the new one.
+    """Write a file atomically: write to a temporary file, sync it to disk and rename it.
+
+    Args:
+        path: the file to write or replace.
+        write: function that writes the contents to an open binary file.
 
     Raises:
-        OSError: if it can't be written (a full disk, say); what was there before is untouched.
+        StorageError: if the file cannot be written, for example on a full disk. An existing file is left unchanged.
 
     Example:
         >>> import pathlib, tempfile
@@ -35,7 +39,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        sync_folder(path.parent)  # the new name, too, survives a power cut
+        sync_folder(path.parent)  # a rename is not durable until its folder is synced
     except OSError as error:
         raise StorageError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error
     finally:
@@ -43,7 +47,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an `.npz` file, whole or not at all.
+    """Write an `.npz` file atomically.
 
     Example:
         >>> import tempfile
@@ -52,12 +56,12 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         >>> np.load(path)["a"].tolist()
         [0, 1, 2]
     """
-    # A name among them may be that of an argument of NumPy's, as far as the types tell.
+    # mypy cannot rule out that an array has the name of a NumPy argument.
     write_whole(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
+    """Sync a folder to disk, so that new file names survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -66,7 +70,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all.
+    """Write a text file atomically.
 
     Example:
         >>> import pathlib, tempfile
@@ -83,20 +87,20 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 
 def file_name(text: str) -> str:
-    """The text, with anything unusual in a file name left out.
+    """Return the text as a file name of at most 60 characters, with special characters replaced by hyphens.
 
     Example:
         >>> file_name("mt-map-elites(tournament=50)")
         'mt-map-elites-tournament-50'
     """
     kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in str(text)).strip("-")
-    if len(kept) > 60:  # long ones often differ at their ends only
+    if len(kept) > 60:  # the hash keeps names apart that differ only at their ends
         kept = f"{kept[:51]}-{hashlib.sha256(str(text).encode()).hexdigest()[:8]}"
     return kept or "unnamed"
 
 
 def plain(value: Any) -> Any:
-    """Return a value, such as the settings of an algorithm, as JSON can hold it.
+    """Convert a value, such as the settings of an algorithm, to types that JSON supports.
 
     Example:
         >>> plain({"size": np.int64(3), "kinds": ("a", None)})
@@ -114,18 +118,18 @@ def plain(value: Any) -> Any:
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         return value.tolist()
     text = repr(value)
-    if " at 0x" in text:  # an address is another one each time
+    if " at 0x" in text:  # memory addresses differ between processes
         named = value if hasattr(value, "__qualname__") else type(value)
         text = f"{named.__module__}.{named.__qualname__}"
     return text
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what results depend on."""
+    """Return the versions of Python and of the packages that results depend on."""
     found = {}
     for name in ("taskelites", "jax", "numpy", "scipy"):
         try:
             found[name] = version(name)
-        except PackageNotFoundError:  # used from its source, without having been installed
+        except PackageNotFoundError:  # imported from source without being installed
             found[name] = "unknown"
     return found | {"python": platform.python_version()}

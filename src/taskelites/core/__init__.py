@@ -1,1 +1,1 @@
-"""The parts of algorithms: pure functions of arrays, without files, clock or printing."""
+"""Building blocks of the algorithms: pure functions of arrays, with no files, clock or output."""

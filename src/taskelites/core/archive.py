@@ -1,7 +1,7 @@
-"""One elite per niche, and the only `insert`.
+"""The archive: one elite per niche, and the only `insert`.
 
-A niche is a task in every algorithm that keeps one elite a task. An empty niche has fitness -inf, which no evaluation
-can store, so nothing else needs to say that it is empty.
+In algorithms that keep one elite per task, a niche is a task. An empty niche has fitness -inf. No evaluation can store
+that value, so an empty niche needs no other flag.
 """
 
 import jax.numpy as jnp
@@ -9,25 +9,27 @@ from jax import Array, lax
 
 from taskelites.core.pytree import record
 
-# Rows are compared pairwise within a chunk, and chunk after chunk: the work per row stays the same for any batch.
+# Rows are compared pairwise. Splitting the batch into chunks keeps the work per row independent of the batch size.
 _CHUNK = 64
 
 
 @record
 class Archive:
-    """The elites and the counts.
+    """Elites and counters.
 
     Attributes:
-        solutions: `(niches, dim)`; zeros where empty.
-        fitness: `(niches,)`; -inf where empty.
-        evaluations: `(niches,)`, how many results were told of each.
-        last_improved: `(niches,)`, the number of the evaluation that gave the elite, counted from 1; 0 where empty.
-        solved: `(niches,)`; its first `solved_count` entries are the niches that have an elite, in the order in which
-            they got their first one. It makes a uniform draw among them cost the same for any number of niches.
-        solved_count: how many niches have an elite.
-        told: how many results were told in all.
-        failed: how many of them were NaN or +inf.
-        infeasible: how many of them were -inf.
+        solutions: elites, shape `(niches, dim)`; zeros where empty.
+        fitness: fitness of the elites, shape `(niches,)`; -inf where empty.
+        evaluations: number of evaluations per niche, shape `(niches,)`.
+        last_improved: index of the evaluation that produced the elite, counted from 1, shape `(niches,)`; 0 where
+            empty.
+        solved: indices of the niches that have an elite, in the order of their first success, shape `(niches,)`. Only
+            the first `solved_count` entries are valid. The cost of a uniform draw from this list does not depend on
+            the number of niches.
+        solved_count: number of niches that have an elite.
+        told: total number of evaluations.
+        failed: number of evaluations with fitness NaN or +inf.
+        infeasible: number of evaluations with fitness -inf.
     """
 
     solutions: Array
@@ -42,7 +44,7 @@ class Archive:
 
 
 def empty(niches: int, dim: int) -> Archive:
-    """An archive without elites, in the precision that JAX has now.
+    """Return an archive without elites, in JAX's default precision.
 
     Example:
         >>> from taskelites.core import archive
@@ -67,21 +69,21 @@ def empty(niches: int, dim: int) -> Archive:
 def insert(
     archive: Archive, solutions: Array, niches: Array, fitness: Array, *, ties: bool = False
 ) -> tuple[Archive, Array]:
-    """Insert a batch with the outcome of inserting its rows one by one, in order.
+    """Insert a batch, with the same outcome as inserting its rows one by one, in order.
 
-    A row succeeds if its fitness is strictly greater than that of its niche's elite at its turn, rows before it
-    included. NaN and both infinities never succeed. A row whose niche is not below the number of niches is padding: it
-    changes nothing and is not counted; padding stands at the end.
+    A row succeeds if its fitness is strictly greater than the fitness of its niche's elite, where the elite may come
+    from an earlier row of the batch. NaN and both infinities never succeed. Rows whose niche is out of range are
+    padding: they change nothing and are not counted. Padding must come last.
 
     Args:
-        archive: the elites so far.
-        solutions: `(rows, dim)`.
-        niches: `(rows,)`, where each competes.
-        fitness: `(rows,)`.
-        ties: whether a row of equal fitness succeeds as well, as some papers have it.
+        archive: the archive before the insertion.
+        solutions: candidates, shape `(rows, dim)`.
+        niches: the niche of each candidate, shape `(rows,)`.
+        fitness: the fitness of each candidate, shape `(rows,)`.
+        ties: whether equal fitness also succeeds, as in some papers.
 
     Returns:
-        The archive, and which rows succeeded, `(rows,)`.
+        The new archive, and a boolean mask of the rows that succeeded, shape `(rows,)`.
 
     Example:
         >>> import jax.numpy as jnp
@@ -109,9 +111,9 @@ def insert(
 
 
 def inserted(before: Archive, after: Archive, niches: Array) -> Array:
-    """Where `insert` wrote each row, `(rows,)`: its niche, or a number past all niches if it is no elite afterwards.
+    """Return the niche in which each row of a batch became the elite, shape `(rows,)`; out of range for other rows.
 
-    For what an algorithm keeps beside an elite: `array.at[inserted(...)].set(rows, mode="drop")`.
+    Use it to store additional data per elite: `array.at[inserted(...)].set(rows, mode="drop")`.
 
     Example:
         >>> import jax.numpy as jnp
@@ -122,7 +124,7 @@ def inserted(before: Archive, after: Archive, niches: Array) -> Array:
         >>> archive.inserted(before, after, niches).tolist()
         [2, 0, 2]
     """
-    # The number of the evaluation that gave an elite tells the row.
+    # `last_improved` identifies the row, since every evaluation has a different index.
     number = before.told + jnp.arange(1, len(niches) + 1, dtype=jnp.int32)
     gave = after.last_improved.at[niches].get(mode="fill", fill_value=0) == number
     return jnp.where(gave, niches, len(after.fitness))
@@ -142,12 +144,13 @@ def _insert_chunk(
     best_before = jnp.max(jnp.where(earlier, usable[None, :], -jnp.inf), axis=1)
     best_until = jnp.maximum(elite, best_before)
     success = ((usable >= best_until) & (usable > -jnp.inf)) if ties else usable > best_until
-    # Successes in one niche never get worse, so the last of them is the elite: one write per niche.
+    # The fitness of successive successes in a niche never decreases, so the last one is the elite. Writing only that
+    # one makes each scatter target unique.
     superseded = jnp.any(rivals & (row[None, :] > row[:, None]) & success[None, :], axis=1)
     wins = success & ~superseded
     first = success & (best_until == -jnp.inf)
 
-    target = jnp.where(wins, niches, number)  # an index out of range is not written
+    target = jnp.where(wins, niches, number)  # mode="drop" ignores out-of-range indices
     place = jnp.where(first, archive.solved_count + jnp.cumsum(first, dtype=jnp.int32) - 1, number)
     after = Archive(
         solutions=archive.solutions.at[target].set(solutions.astype(archive.solutions.dtype), mode="drop"),

@@ -1,17 +1,17 @@
-"""Which arm to pull next."""
+"""Multi-armed bandits."""
 
 import jax.numpy as jnp
 from jax import Array
 
 
 def ucb1(rewards: Array, pulls: Array) -> Array:
-    """The arm that UCB1 chooses (Auer et al., 2002; line 2.5 and eq. 7 of the paper's pseudo-code).
+    """Return the arm chosen by UCB1 (Auer et al., 2002; line 2.5 and eq. 7 of the paper's pseudo-code).
 
-    An arm that was never pulled comes first, in list order; the paper leaves that case open (it divides by zero).
+    Arms that were never pulled come first, in order. The paper does not define this case (it divides by zero).
 
     Args:
-        rewards: `(arms,)`, the sum of each arm's rewards.
-        pulls: `(arms,)`, how often each was pulled; fractions are legal.
+        rewards: cumulative reward per arm, shape `(arms,)`.
+        pulls: number of pulls per arm, shape `(arms,)`; may be fractional.
 
     Example:
         >>> import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A box cut into cells, each of which may hold an elite: a regular grid, or the cells around spread centres."""
+"""Partition of a box into cells: a regular grid or a centroidal Voronoi tessellation (CVT)."""
 
 from collections.abc import Sequence
 from math import prod
@@ -13,26 +13,26 @@ from taskelites.core.pytree import constant, record, static
 from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.tasks import cvt
 
-# Beyond it, the table of cells of one task would be larger than what any search can fill.
+# No search can fill a larger grid.
 MOST_CELLS = 2**24
-# Of a tessellation, in which each point is compared with all centres; spreading so many takes some ten seconds.
+# Assigning a point to a CVT cell compares it with all centres. Computing 20,000 centres takes about ten seconds.
 MOST_CENTRES = 20_000
-# Of a tessellation: fewer points than this make its cells uneven.
+# A CVT computed from fewer samples has uneven cells.
 _LEAST_SAMPLES = 10_000
-# Up to so many points of so many dimensions a triangulation takes seconds, not minutes.
+# Maximum number of points per dimension for which a Delaunay triangulation takes seconds, not minutes.
 _TRIANGULATED = {2: 1_000_000, 3: 100_000, 4: 5_000, 5: 500, 6: 200}
 
 
 @record
 class Cells:
-    """The cells of a box; called with points `(rows, k)`, it gives the number of the cell of each, `(rows,)`.
+    """Cells of a box. Calling the object with points returns the index of each point's cell.
 
-    A point outside of the box belongs to a cell at its edge.
+    Points outside the box belong to a cell at its edge.
 
     Attributes:
-        lower, upper: `(k,)`, the box.
-        centres: `(n, k)`, in widths of the box: a point belongs to the nearest; None for a grid.
-        shape: of the grid, the last number changing fastest; None for centres.
+        lower, upper: bounds of the box, shape `(k,)`.
+        centres: CVT centres in the unit box, shape `(n, k)`; a point belongs to the nearest one. None for a grid.
+        shape: number of cells per dimension of a grid, the last index changing fastest; None for a CVT.
     """
 
     lower: Array
@@ -44,11 +44,11 @@ class Cells:
         return len(self.centres) if self.centres is not None else prod(self.shape or ())
 
     def unit(self, points: Array) -> Array:
-        """Where points lie in the box, in widths of it."""
+        """Return the points mapped from the box to the unit box, shape `(rows, k)`."""
         return jnp.clip((points - self.lower) / (self.upper - self.lower), 0.0, 1.0)
 
     def __call__(self, points: Array) -> Array:
-        """The number of the cell of each point."""
+        """Return the index of each point's cell, shape `(rows,)`, for points of shape `(rows, k)`."""
         inside = self.unit(points)
         if self.centres is not None:
             apart = sum(jnp.square(inside[:, i, None] - self.centres[None, :, i]) for i in range(self.centres.shape[1]))
@@ -61,7 +61,7 @@ class Cells:
 
 
 def as_cells(value: Any, name: str = "cells") -> int | tuple[int, ...]:
-    """A number of cells, or the shape of a grid of them, from what a user gives; or an error.
+    """Validate a number of CVT cells or the shape of a grid.
 
     Example:
         >>> as_cells(100), as_cells([10, 10])
@@ -70,15 +70,19 @@ def as_cells(value: Any, name: str = "cells") -> int | tuple[int, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value):
         shape = tuple(whole_number(f"{name}[{i}]", size, least=1, most=MOST_CELLS) for i, size in enumerate(value))
         if prod(shape) > MOST_CELLS:
-            raise InvalidValueError(f"{name} must be at most {MOST_CELLS:,} in all, not {prod(shape):,}")
+            raise InvalidValueError(
+                f"{name} must describe a grid of at most {MOST_CELLS:,} cells, not {prod(shape):,}; use a coarser grid"
+            )
         return shape
     if isinstance(value, Sequence):
-        raise InvalidTypeError(f"{name} must be a whole number, or one a dimension such as (10, 10), not {value!r}")
+        raise InvalidTypeError(
+            f"{name} must be a whole number, or a sequence with one per dimension such as (10, 10), not {value!r}"
+        )
     return whole_number(name, value, least=1, most=MOST_CENTRES)
 
 
 def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name: str = "cells") -> Cells:
-    """A box cut into a grid of a shape, or into so many cells of a centroidal Voronoi tessellation.
+    """Partition a box into a grid (if `value` is a shape) or into a CVT (if `value` is the number of cells).
 
     Example:
         >>> import jax.numpy as jnp, numpy as np
@@ -90,7 +94,7 @@ def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name
     if isinstance(value, tuple):
         if len(value) != len(lower):
             raise InvalidValueError(
-                f"{name} must be a whole number, or {len(lower)} of them, one for each dimension, not {value!r}"
+                f"{name} must be a whole number, or a sequence of {len(lower)}, one per dimension, not {value!r}"
             )
         return Cells(**ends, centres=None, shape=value)
     dim = len(lower)
@@ -99,14 +103,14 @@ def cut(value: int | tuple[int, ...], lower: np.ndarray, upper: np.ndarray, name
 
 
 def grid_within(most: int, dim: int) -> tuple[int, ...]:
-    """The shape of the finest grid of about equal sides that has at most so many cells.
+    """Return the shape of the finest `dim`-dimensional grid that has at most `most` cells and nearly equal sides.
 
     Example:
         >>> grid_within(10_000, 2), grid_within(100, 3), grid_within(5, 4)
         ((100, 100), (5, 5, 4), (2, 2, 1, 1))
     """
     side = int(most ** (1 / dim))
-    while (side + 1) ** dim <= most:  # which rounding may have missed
+    while (side + 1) ** dim <= most:  # the float root may have been rounded down
         side += 1
     shape = [side] * dim
     for i in range(dim):
@@ -116,11 +120,14 @@ def grid_within(most: int, dim: int) -> tuple[int, ...]:
 
 
 def adjacent(points: np.ndarray) -> np.ndarray:
-    """The cells around each centre, `(n, width)`: its own number first, then its neighbours', the rest of a row -1.
+    """Return the neighbours of each point, shape `(n, width)`: the point itself, its neighbours, then -1 as padding.
 
-    Neighbours are those of the Delaunay triangulation, at most `8 (k + 1)`, the nearest; with one descriptor, the next
-    on both sides. Where there is no triangulation (many descriptors or too many points of several, points on a line,
-    points in one place), they are the `2 (k + 1)` nearest.
+    Neighbours are the at most `8 (k + 1)` nearest of those joined to the point by the Delaunay triangulation. In one
+    dimension, they are the next point on either side. Without a triangulation (too many dimensions or points, collinear
+    or coinciding points), they are the `2 (k + 1)` nearest points.
+
+    Args:
+        points: shape `(n, k)`.
 
     Example:
         >>> import numpy as np
@@ -129,14 +136,14 @@ def adjacent(points: np.ndarray) -> np.ndarray:
     """
     number, dim = points.shape
     if dim == 1:
-        return _beside(points[:, 0])
+        return _adjacent_on_line(points[:, 0])
     nearest = np.asarray(KDTree(points).query(points, k=range(1, min(number, 2 * (dim + 1) + 1) + 1))[1])
     own = np.arange(number)
     others: list[np.ndarray] = [row[row != i] for i, row in enumerate(nearest)]
     if number <= _TRIANGULATED.get(dim, 0):
         try:
             starts, joined = Delaunay(points).vertex_neighbor_vertices
-        except QhullError:  # they lie on a line or in a plane, or are too few
+        except QhullError:  # the points are degenerate (collinear, coplanar) or too few
             starts, joined = np.zeros(number + 1, np.int64), np.empty(0, np.int64)
         most = 8 * (dim + 1)
         for i in own[np.diff(starts) > 0]:
@@ -149,8 +156,8 @@ def adjacent(points: np.ndarray) -> np.ndarray:
     return table
 
 
-def _beside(places: np.ndarray) -> np.ndarray:
-    """The same on a line."""
+def _adjacent_on_line(places: np.ndarray) -> np.ndarray:
+    """Return the neighbours of points on a line, shape `(n, 3)`, as `adjacent` does."""
     order = np.argsort(places, kind="stable")
     table = np.full((len(places), 3), -1, np.int32)
     table[:, 0] = np.arange(len(places))

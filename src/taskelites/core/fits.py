@@ -1,18 +1,18 @@
-"""Planes through what neighbouring tasks hold, on plain arrays."""
+"""Local linear regression over neighbouring tasks, in NumPy."""
 
 import numpy as np
 
 
 def plane_weights(away: np.ndarray, distances: np.ndarray, trust: np.ndarray | float = 1.0) -> np.ndarray:
-    """Return the weights, `(m, k)`, with which a plane fitted to the neighbours predicts at each place.
+    """Return the weights of the neighbours in a local linear prediction at each query point, shape `(m, k)`.
 
-    The nearer a neighbour, the more it counts in the fit. A ridge far below rounding keeps directions in which the
-    neighbours do not differ flat.
+    The fit uses tricube weights, which decrease with distance. A tiny ridge makes the slope zero in directions in which
+    the neighbours do not differ.
 
     Args:
-        away: `(m, k, p)`, from each place to its neighbours.
-        distances: `(m, k)`, ascending.
-        trust: what each counts besides, `(m, k)`.
+        away: vectors from each query point to its neighbours, shape `(m, k, p)`.
+        distances: distances to the neighbours, ascending, shape `(m, k)`.
+        trust: additional weights of the neighbours, shape `(m, k)`.
 
     Example:
         >>> import numpy as np
@@ -32,6 +32,10 @@ def plane_weights(away: np.ndarray, distances: np.ndarray, trust: np.ndarray | f
 
 
 def span(distances: np.ndarray) -> np.ndarray:
-    """The distance to the furthest neighbour, `(m, 1)`; 1 where all are in one place."""
+    """Return the distance to the furthest neighbour, shape `(m, 1)`; 1 where it is zero.
+
+    Args:
+        distances: distances to the neighbours, ascending, shape `(m, k)`.
+    """
     furthest = distances[:, -1:]
     return np.where(furthest > 0, furthest, 1.0)

@@ -1,6 +1,6 @@
-"""The measures, each defined once. All of them maximise, and all take NumPy arrays.
+"""Performance metrics of NumPy arrays, each defined once. Fitness is maximised.
 
-Fitness arrays have one entry a task, NaN or -inf where a task was never solved.
+Fitness arrays have one entry per task, NaN or -inf for unsolved tasks.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ _QUANTILES = {"lowest": 0.0, "q05": 0.05, "median": 0.5, "q95": 0.95, "highest":
 
 
 def solved(fitness: np.ndarray) -> np.ndarray:
-    """Which tasks have an elite.
+    """Return a boolean mask of the solved tasks.
 
     Example:
         >>> import numpy as np
@@ -22,7 +22,7 @@ def solved(fitness: np.ndarray) -> np.ndarray:
 
 
 def coverage(fitness: np.ndarray) -> float:
-    """Solved tasks / tasks.
+    """Return the fraction of tasks that are solved.
 
     Example:
         >>> import numpy as np
@@ -33,7 +33,7 @@ def coverage(fitness: np.ndarray) -> float:
 
 
 def summary(fitness: np.ndarray) -> dict[str, float]:
-    """Coverage, and over the solved tasks: mean, median, 5 % and 95 % quantiles, lowest and highest fitness.
+    """Return the coverage, and the mean, quantiles, minimum and maximum of the fitness over solved tasks.
 
     Example:
         >>> import numpy as np
@@ -43,7 +43,7 @@ def summary(fitness: np.ndarray) -> dict[str, float]:
     ordered = np.sort(fitness[solved(fitness)]).astype(np.float64)
     if len(ordered) == 0:
         return {"coverage": 0.0} | dict.fromkeys(("mean", *_QUANTILES), float("nan"))
-    # As np.quantile does it, which takes four times as long for a run that logs often.
+    # Equal to np.quantile, which takes four times as long. That matters to a run that logs often.
     places = np.array(list(_QUANTILES.values())) * (len(ordered) - 1)
     quantiles = np.interp(places, np.arange(len(ordered)), ordered)
     return {
@@ -54,7 +54,7 @@ def summary(fitness: np.ndarray) -> dict[str, float]:
 
 
 def mean_all(fitness: np.ndarray, worst: Any) -> float:
-    """Mean over all tasks, an unsolved one counting as `worst` (a number, or one a task).
+    """Return the mean fitness over all tasks, with `worst` for unsolved ones (a scalar, or one value per task).
 
     Example:
         >>> import numpy as np
@@ -65,7 +65,7 @@ def mean_all(fitness: np.ndarray, worst: Any) -> float:
 
 
 def gap(fitness: np.ndarray, optimum: np.ndarray) -> float:
-    """Mean over tasks of optimum - fitness; NaN while a task is unsolved.
+    """Return the mean of `optimum - fitness` over tasks; NaN if any task is unsolved.
 
     Example:
         >>> import numpy as np
@@ -78,9 +78,16 @@ def gap(fitness: np.ndarray, optimum: np.ndarray) -> float:
 
 
 def area(evaluations: np.ndarray, values: np.ndarray, *, worst: float, budget: int) -> float:
-    """Mean of `values` over evaluations 0 to `budget`, as a step function that counts `worst` before its first point.
+    """Return the mean of a logged metric over the evaluations from 0 to `budget`.
 
-    Between two logged points the value of the earlier one counts, so a coarse log errs towards less.
+    The metric is a step function: `worst` before the first logged point, then the value of the latest logged point. A
+    coarse log therefore underestimates the mean of a metric that increases.
+
+    Args:
+        evaluations: number of evaluations at each logged point, ascending, shape `(n,)`.
+        values: the metric at each logged point, shape `(n,)`.
+        worst: value before the first logged point.
+        budget: number of evaluations to average over.
 
     Example:
         >>> import numpy as np
@@ -94,7 +101,13 @@ def area(evaluations: np.ndarray, values: np.ndarray, *, worst: float, budget: i
 
 
 def held(evaluations: np.ndarray, values: np.ndarray, *, at: np.ndarray, before: float) -> np.ndarray:
-    """`values` as a step function, taken at other evaluations; `before` its first point.
+    """Return a logged metric at other numbers of evaluations, as a step function.
+
+    Args:
+        evaluations: number of evaluations at each logged point, ascending, shape `(n,)`.
+        values: the metric at each logged point, shape `(n,)`.
+        at: numbers of evaluations at which the metric is wanted.
+        before: value before the first logged point.
 
     Example:
         >>> import numpy as np
@@ -105,7 +118,7 @@ def held(evaluations: np.ndarray, values: np.ndarray, *, at: np.ndarray, before:
 
 
 def evaluations_to(evaluations: np.ndarray, values: np.ndarray, *, level: float) -> int | None:
-    """The first logged point at which `values` reaches `level`; None if it never does.
+    """Return the number of evaluations at the first logged point where `values` reaches `level`, or None.
 
     Example:
         >>> import numpy as np
@@ -117,9 +130,16 @@ def evaluations_to(evaluations: np.ndarray, values: np.ndarray, *, level: float)
 
 
 def reached(fitness: Any, evaluations: Any, target: Any, share: Any) -> Any:
-    """Whether a share of the solved tasks has its target, each task having been tried (NumPy or JAX arrays).
+    """Return whether a share of the solved tasks has reached the target fitness.
 
-    Tasks not yet tried are waited for; tasks tried in vain are not.
+    The result is False until every task was evaluated once. Tasks whose every evaluation failed are ignored. Works on
+    NumPy and JAX arrays.
+
+    Args:
+        fitness: fitness of the elites, shape `(n,)`; -inf for unsolved tasks.
+        evaluations: number of evaluations per task, shape `(n,)`.
+        target: target fitness, a scalar or one value per task.
+        share: required share of the solved tasks, in [0, 1].
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""One way to declare the frozen records that JAX traces."""
+"""Frozen dataclasses that are registered as JAX pytrees."""
 
 import inspect
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ def constant(values: Any, dtype: Any = None) -> Array:
 
 
 def static(**kwargs: Any) -> Any:
-    """A field that JAX treats as part of the program, not as data: sizes and names."""
+    """Declare a static field, such as a size or a name: JAX compiles it into the program instead of tracing it."""
     return field(metadata={"static": True}, **kwargs)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(static, field))
 def record(cls: type[T]) -> type[T]:
-    """A frozen dataclass with keyword arguments, registered as a pytree.
+    """Make a class a frozen, keyword-only dataclass and register it as a pytree.
 
     Example:
         >>> import jax
@@ -43,8 +43,8 @@ def record(cls: type[T]) -> type[T]:
         >>> jax.tree.map(lambda leaf: 2 * leaf, Step(size=1.0))
         Step(size=2.0, name='iso')
     """
-    # JAX takes two dataclasses with fields alike for the same structure (their hashes differ, `==` does not), and would
-    # once in a while run the program that it compiled for the other: so the class is a static field of its own.
+    # JAX compares the structures of two dataclasses by their fields alone, although their hashes differ. It could then
+    # run a program that was compiled for another class, so the class itself is a static field.
     cls.__annotations__ = {**inspect.get_annotations(cls), "_class": type}
     cls._class = static(default=cls, repr=False)  # type: ignore[attr-defined]
     return jax.tree_util.register_dataclass(dataclass(frozen=True, kw_only=True, eq=False)(cls))

@@ -1,8 +1,9 @@
-"""Random numbers in bulk: threefry-2x32, written out flat.
+"""Fast bulk random numbers: the threefry-2x32 generator with its rounds unrolled.
 
-The generator is that of `jax.random` (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and keys
-are JAX's. JAX compiles it for the CPU as a loop that nothing can be fused with, and spends two words on each; written
-out, a batch of normals takes a fraction of the time (`benchmarks/speed.py --part draws`).
+The generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) and the keys are the same as in
+`jax.random`. On the CPU, JAX compiles its own version to a loop that cannot be fused with other operations, and it
+uses two words per number. Unrolled, drawing a batch of normals takes a fraction of the time
+(`benchmarks/speed.py --part draws`).
 """
 
 import math
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-# Of the keys that are made here; JAX's default, but a user may have changed that.
+# Implementation of the keys created here. It is JAX's default, but a user may have changed that default.
 IMPLEMENTATION = "threefry2x32"
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -31,7 +32,7 @@ def key(seed: Any) -> Array:
 
 
 def words(key: Array, shape: tuple[int, ...]) -> Array:
-    """Random 32-bit words.
+    """Return random 32-bit words.
 
     Example:
         >>> import jax
@@ -46,7 +47,7 @@ def words(key: Array, shape: tuple[int, ...]) -> Array:
 
 
 def split(key: Array, number: int = 2) -> Array:
-    """Several keys from one, which must not be used for anything else; as `jax.random.split`, but other keys.
+    """Split a key into several, like `jax.random.split` but with different results. Do not reuse the original key.
 
     Example:
         >>> import jax
@@ -58,7 +59,7 @@ def split(key: Array, number: int = 2) -> Array:
 
 
 def fold_in(key: Array, number: Any) -> Array:
-    """The key of this number among all that a key can give; as `jax.random.fold_in`, but another key.
+    """Derive a key from a key and a number, like `jax.random.fold_in` but with different results.
 
     Example:
         >>> import jax
@@ -71,12 +72,12 @@ def fold_in(key: Array, number: Any) -> Array:
 
 
 def _as_keys(data: Array) -> Array:
-    # Without the barrier, the compiler would derive a key anew for each number that is drawn with it.
+    # Without the barrier, the compiler would derive the key again for every number drawn with it.
     return jax.random.wrap_key_data(lax.optimization_barrier(data), impl=IMPLEMENTATION)  # type: ignore[no-untyped-call]
 
 
 def _threefry(key: Array, left: Array, right: Array) -> tuple[Array, Array]:
-    """The cipher: two words in, two words out, for each pair."""
+    """Encrypt each pair of 32-bit words with threefry-2x32."""
     data = jax.random.key_data(key)
     schedule = (data[0], data[1], data[0] ^ data[1] ^ jnp.uint32(_PARITY))
     left, right = left + schedule[0], right + schedule[1]
@@ -90,7 +91,7 @@ def _threefry(key: Array, left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Numbers in [0, 1), with 24 random bits (53 in float64).
+    """Return uniform random numbers in [0, 1), with 24 random bits (53 in float64).
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -108,7 +109,7 @@ def uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def units(words: Array, dtype: Any) -> Array:
-    """Numbers in [0, 1) from random words, with 24 random bits.
+    """Convert random 32-bit words to uniform numbers in [0, 1), with 24 random bits.
 
     Example:
         >>> import jax.numpy as jnp
@@ -121,7 +122,7 @@ def units(words: Array, dtype: Any) -> Array:
 
 
 def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Numbers of the standard normal distribution.
+    """Return random numbers from the standard normal distribution.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -134,11 +135,11 @@ def normal(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         return normals(words(key, (number,)), real).reshape(shape)
     high, low = _pairs(key, number)
     whole = _signed(high, real) * real(2.0**21) + _signed(low >> 11, real)
-    return _normal_of((whole + real(0.5)) * real(2.0**-52)).reshape(shape)
+    return _normal_quantile((whole + real(0.5)) * real(2.0**-52)).reshape(shape)
 
 
 def normals(words: Array, dtype: Any) -> Array:
-    """Numbers of the standard normal distribution from random words, with 24 random bits.
+    """Convert random 32-bit words to standard normal numbers, with 24 random bits.
 
     Example:
         >>> import jax.numpy as jnp
@@ -147,23 +148,24 @@ def normals(words: Array, dtype: Any) -> Array:
         [-0.6740000247955322, 0.0]
     """
     real = jnp.dtype(dtype).type
-    return _normal_of((_signed(words >> 8, real) - real(2.0**23) + real(0.5)) * real(2.0**-23))
+    return _normal_quantile((_signed(words >> 8, real) - real(2.0**23) + real(0.5)) * real(2.0**-23))
 
 
-def _normal_of(centred: Array) -> Array:
-    """The normal number below which as many lie as numbers of (-1, 1) below this one.
+def _normal_quantile(centred: Array) -> Array:
+    """Convert uniform numbers in (-1, 1) to standard normal numbers, by the inverse of the distribution function.
 
-    It is the middle of one of 2^24 (2^53) equal parts: exact, and never an end, whose normal is infinite.
+    The arguments are the midpoints of 2^24 (2^53 in float64) equal intervals. They are exact and never -1 or 1, where
+    the result would be infinite.
     """
     return centred.dtype.type(math.sqrt(2.0)) * lax.erf_inv(centred)
 
 
 def _pairs(key: Array, number: int) -> tuple[Array, Array]:
-    """Two words for each of so many numbers."""
+    """Return two arrays of random 32-bit words, each of shape `(number,)`."""
     count = lax.iota(jnp.uint32, number)
     return _threefry(key, count, count + jnp.uint32(number))
 
 
 def _signed(values: Array, real: Any) -> Array:
-    """Words as reals, taken as signed whole numbers: processors convert those several at a time."""
+    """Convert words to floats through int32, since CPUs have vector instructions only for signed integers."""
     return values.astype(jnp.int32).astype(real)

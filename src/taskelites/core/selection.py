@@ -1,9 +1,9 @@
-"""Which parents, and which task.
+"""Selection of parents and of tasks.
 
-The tournament of the paper takes the nearest of `s` random tasks. Seen from the parent's task, that is a draw of a rank
-in the order of distance: the nearest of `s` draws has a rank of at least `r` exactly if all of them have, so its
-distribution is known in closed form and one random number decides it, whatever the size (`rank_limits`). A table of
-neighbours turns the rank into a task. Where the table would not fit, the tournament is played as it is written.
+The paper's tournament selects the nearest of `s` random tasks. This is equivalent to drawing a rank in the order of
+distance from the parent's task. The nearest of `s` draws has rank `r` or higher if and only if all `s` draws do, so the
+distribution of the rank has a closed form (`rank_limits`). One random number per tournament is enough, for any `s`, and
+a table of neighbours converts the rank to a task. If the table is too large, the tournament is simulated instead.
 """
 
 import jax
@@ -20,21 +20,21 @@ from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import TABLE_LIMIT, Tasks
 
 _TWO_32 = 2.0**32
-# Opponents drawn at a time when a tournament is played: wide enough to keep the processor busy.
+# Tasks drawn at once when a tournament is simulated. Enough to use vector instructions well.
 _DRAWS = 64
-# What a table of the nearest tasks may hold in all: as many as that of all neighbours at its limit.
+# Maximum number of entries of a table of nearest tasks: the size of the largest full table of neighbours.
 TABLE_ENTRIES = TABLE_LIMIT**2
-# Tasks whose nearest are looked up at a time, so that the distances, which are not kept, stay small.
+# Tasks per KDTree query, which limits the memory for the distances.
 _BLOCK = 1024
-# The same of points in a box; fewer, since each takes several random words.
+# Points drawn at once by `nearest_fresh`. Fewer than `_DRAWS`, since each point takes several random words.
 _FRESH = 16
 
 
 def uniform_integers(words: Array, count: Array) -> Array:
-    """Whole numbers in `[0, count)` from 32-bit random words: the upper half of the 64-bit product.
+    """Convert random 32-bit words to uniform integers in `[0, count)`: the upper half of the 64-bit product.
 
-    Each number's probability is 1/count to within 2^-32, for any count, without a 64-bit type; a 32-bit float would
-    show its rounding from about 1e5 on.
+    The probability of each integer is 1/count to within 2^-32. This needs no 64-bit type, and is accurate for large
+    counts, unlike the product with a 32-bit float, whose rounding shows from about 1e5.
 
     Example:
         >>> import jax.numpy as jnp
@@ -51,7 +51,7 @@ def uniform_integers(words: Array, count: Array) -> Array:
 
 
 def uniform_parents(key: Array, archive: Archive, shape: tuple[int, ...]) -> Array:
-    """Numbers of solved niches, uniformly at random (while none is solved: 0).
+    """Return random solved niches, drawn uniformly; 0 if none is solved.
 
     Example:
         >>> import jax
@@ -64,7 +64,7 @@ def uniform_parents(key: Array, archive: Archive, shape: tuple[int, ...]) -> Arr
 
 
 def solved_by(words: Array, archive: Archive) -> Array:
-    """The solved niches that random words choose, uniformly (while none is solved: 0); of any shape.
+    """Convert random words, of any shape, to uniformly drawn solved niches; 0 if none is solved.
 
     Example:
         >>> import jax.numpy as jnp
@@ -77,9 +77,14 @@ def solved_by(words: Array, archive: Archive) -> Array:
 
 
 def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarray:
-    """The distribution of the rank that a tournament gives, as limits on a 32-bit random word, `(tasks - 1,)`.
+    """Return the distribution of the rank selected by a tournament, as thresholds of a 32-bit word, `(tasks - 1,)`.
 
-    The rank is the number of limits below the word (`rank_of`).
+    The rank is the number of thresholds below a random word (see `rank_of`).
+
+    Args:
+        tasks: number of tasks.
+        size: size of the tournament.
+        replacement: whether the tournament draws with replacement.
 
     Example:
         >>> from taskelites.core.selection import rank_limits
@@ -89,14 +94,14 @@ def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarra
         [0.44, 0.75, 0.94]
     """
     rank = np.arange(1, tasks)
-    if size == 1:  # in whole numbers, so that it is `uniform_integers` bit for bit
+    if size == 1:  # integer arithmetic makes the result identical to `uniform_integers`
         limits = -(-(rank.astype(np.uint64) << np.uint64(32)).astype(object) // tasks)
         return (limits - 1).astype(np.uint32)
     if replacement:
         below = -np.expm1(size * np.log1p(-rank / tasks))
     else:
         drawn = min(size, tasks)
-        others = np.maximum(tasks - rank - drawn, -1)  # -1: fewer tasks are left than are drawn
+        others = np.maximum(tasks - rank - drawn, -1)  # -1 marks ranks with fewer than `drawn` tasks beyond them
         with np.errstate(over="ignore", invalid="ignore"):
             log_none = gammaln(tasks - rank + 1) - gammaln(others + 1) - gammaln(tasks + 1) + gammaln(tasks - drawn + 1)
         below = np.where(others < 0, 1.0, -np.expm1(log_none))
@@ -104,7 +109,12 @@ def rank_limits(tasks: int, size: int, *, replacement: bool = True) -> np.ndarra
 
 
 def rank_of(words: Array, limits: Array, row: Array) -> Array:
-    """How many of `limits[row]`, which ascend, lie below each word: a binary search, unrolled.
+    """Return the number of entries of `limits[row]` below each word, by an unrolled binary search.
+
+    Args:
+        words: random 32-bit words.
+        limits: ascending thresholds, one row per tournament size, shape `(sizes, tasks - 1)`.
+        row: the row to search in.
 
     Example:
         >>> import jax.numpy as jnp
@@ -124,16 +134,17 @@ def rank_of(words: Array, limits: Array, row: Array) -> Array:
 
 @record
 class Tournament:
-    """The choice of a task near the parent's, for each of a list of sizes.
+    """Selection of a task near the parent's task, for each of several tournament sizes.
 
-    Made by `tournament`. Without a distance, or with size 1 alone, it is a uniform choice among all tasks.
+    Created by `tournament`. Without a distance, or if the only size is 1, tasks are selected uniformly.
 
     Attributes:
-        sizes: `(sizes,)`.
-        limits: `(sizes, tasks - 1)`, see `rank_limits`; None where the tournament is played.
-        neighbours: `(tasks, tasks)`, see `Tasks.neighbours`.
-        positions: `(tasks, k)`, for playing it.
-        tasks: how many there are.
+        sizes: tournament sizes, shape `(sizes,)`.
+        limits: thresholds of the ranks (see `rank_limits`), shape `(sizes, tasks - 1)`; None if the tournament is
+            simulated or uniform.
+        neighbours: table of neighbours (see `Tasks.neighbours`), shape `(tasks, tasks)`; None in the same cases.
+        positions: positions of the tasks, shape `(tasks, k)`, if the tournament is simulated; otherwise None.
+        tasks: number of tasks.
     """
 
     sizes: Array
@@ -143,7 +154,7 @@ class Tournament:
     tasks: int = static()
 
     def __call__(self, key: Array, parents: Array, arm: Array) -> Array:
-        """A task for each parent's task, `(rows,)`, by a tournament of size `sizes[arm]`."""
+        """Return a task for each parent's task, shape `(rows,)`, by tournaments of size `sizes[arm]`."""
         if self.positions is not None:
             return self._play(key, parents, self.sizes[arm])
         words = random.words(key, parents.shape)
@@ -152,7 +163,7 @@ class Tournament:
         return self.neighbours[parents, rank_of(words, self.limits, arm)].astype(jnp.int32)
 
     def _play(self, key: Array, parents: Array, size: Array) -> Array:
-        """The nearest of `size` tasks drawn with replacement: own task first, then the lower number, among equals."""
+        """Simulate tournaments with replacement. The parent's task wins ties, then the lowest index."""
         assert self.positions is not None
         positions = self.positions
         here = positions[parents][:, None, :]
@@ -174,7 +185,7 @@ class Tournament:
 
 
 def nearest_fresh(key: Array, here: Array, size: Array) -> Array:
-    """The nearest, to each of these points of the unit box, of `size` fresh random points of it, `(rows, k)`.
+    """Return, for each of the points `here`, the nearest of `size` random points of the unit box, shape `(rows, k)`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -200,7 +211,7 @@ def nearest_fresh(key: Array, here: Array, size: Array) -> Array:
 
 
 def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True) -> Tournament:
-    """The tournament over these tasks, in the precision that JAX has now.
+    """Create the tournament selection for a set of tasks, in JAX's default precision.
 
     Example:
         >>> import jax, jax.numpy as jnp, numpy as np, taskelites as te
@@ -215,10 +226,10 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
     if not tasks.fits_table:
         if not replacement:
             raise InvalidValueError(
-                "replacement=False needs the table of all neighbours, which does not fit for "
-                f"{len(tasks):,} tasks; leave replacement=True"
+                f"replacement must be True for more than {TABLE_LIMIT:,} tasks, but it is False for {len(tasks):,} "
+                "tasks; leave it at its default"
             )
-        # Among 64 draws a task, the own one is missing with a probability of e^-64: more change nothing.
+        # With 64 draws per task, the parent's task is drawn with probability 1 - e^-64, so larger sizes are equivalent.
         return Tournament(
             sizes=constant(np.minimum(sizes, min(64 * len(tasks), 2**31 - _DRAWS)), np.int32),
             limits=None,
@@ -237,19 +248,19 @@ def tournament(tasks: Tasks, sizes: tuple[int, ...], *, replacement: bool = True
 
 
 def _centred(positions: np.ndarray) -> np.ndarray:
-    """Positions moved and scaled as a whole, so that 32 bits keep their differences wherever they lie."""
+    """Return the positions centred and scaled by one factor, so that float32 resolves their differences."""
     spread = np.ptp(positions, axis=0).max()
     return (positions - positions.mean(axis=0)) / (spread if spread > 0 else 1.0)
 
 
 def nearest_others(tasks: Tasks, number: int) -> np.ndarray:
-    """The nearest other tasks of each task, nearest first, `(n, number)`; fewer columns if there are fewer others.
+    """Return the nearest other tasks of each task, nearest first, shape `(n, min(number, n - 1))`.
 
-    Up to `TABLE_LIMIT` tasks the order is that of `Tasks.neighbours`. Beyond, which of several tasks at the distance of
-    the last column is left out is not defined.
+    Up to `TABLE_LIMIT` tasks the order is the same as in `Tasks.neighbours`. Beyond that limit, ties at the distance of
+    the last column are broken arbitrarily.
 
     Raises:
-        ValueError: if so many do not fit, with the number that does.
+        ValueError: if the table would have more than `TABLE_ENTRIES` entries. The message names the largest `number`.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -262,16 +273,16 @@ def nearest_others(tasks: Tasks, number: int) -> np.ndarray:
         return np.ascontiguousarray(tasks.neighbours[:, 1 : number + 1])
     if number * len(tasks) > TABLE_ENTRIES:
         raise InvalidValueError(
-            f"neighbours are {number:,} for each of {len(tasks):,} tasks, and {TABLE_ENTRIES:,} in all fit; give a "
-            f"smaller number, such as neighbours={max(1, TABLE_ENTRIES // len(tasks))}"
+            f"neighbours must be at most {max(1, TABLE_ENTRIES // len(tasks)):,} for {len(tasks):,} tasks, not "
+            f"{number:,}, since at most {TABLE_ENTRIES:,} neighbours fit in memory; give a smaller number"
         )
     table = np.empty((len(tasks), number), np.int32)
     tree = KDTree(tasks.positions)
     for start in range(0, len(tasks), _BLOCK):
         own = np.arange(start, min(start + _BLOCK, len(tasks)))[:, None]
         distances, near = tree.query(tasks.positions[own[:, 0]], k=range(1, number + 2), workers=-1)
-        # The own task goes last, and with it out of the table; where enough others lie in one place with it, it may
-        # not be among those found, and then the farthest goes.
+        # The task itself is sorted to the end and dropped. If many others coincide with it, the query may not return
+        # it, and the farthest is dropped instead.
         distances = np.where(near == own, np.inf, distances)
         order = np.lexsort((near, distances), axis=1)[:, :number]
         table[own[:, 0]] = np.take_along_axis(near, order, axis=1)

@@ -1,8 +1,8 @@
-"""Parents in, child out: the variation operators.
+"""Variation operators.
 
-Each is a frozen record of its numbers, which JAX traces, so that they can be swept with `vmap`. Called with a key, two
-parents `(rows, dim)` and the box, it returns children `(rows, dim)` inside the box. Step sizes are in widths of
-the box.
+An operator is a callable frozen dataclass. JAX traces its parameters, so `vmap` can sweep them. Called with a key, two
+arrays of parents of shape `(rows, dim)` and the bounds of the box, it returns children of shape `(rows, dim)` inside
+the box. Step sizes are fractions of the box's width.
 """
 
 import math
@@ -18,18 +18,33 @@ from taskelites.errors import InvalidTypeError, InvalidValueError, one_of
 
 
 class Variation(Protocol):
-    """What an algorithm asks of an operator."""
+    """Interface of a variation operator."""
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
-        """Children `(rows, dim)` of the parents, each inside the box."""
+        """Return one child per pair of parents, inside the box.
+
+        Args:
+            key: random key.
+            first: first parents, shape `(rows, dim)`.
+            second: second parents, shape `(rows, dim)`.
+            lower: lower bounds, shape `(dim,)`.
+            upper: upper bounds, shape `(dim,)`.
+
+        Returns:
+            Children, shape `(rows, dim)`.
+        """
 
 
 @record
 class IsoLine:
-    """The line operator: isotropic noise plus a step along the line through both parents (eq. 1 of the paper).
+    """Iso+LineDD operator: isotropic noise plus a step along the line through both parents (eq. 1 of the paper).
 
-    From Vassiliades and Mouret, "Discovering the elite hypervolume by leveraging interspecies correlation" (GECCO
-    2018). The paper gives no sigmas; these are those of its code.
+    Vassiliades and Mouret, "Discovering the elite hypervolume by leveraging interspecies correlation" (GECCO 2018).
+    The Multi-task MAP-Elites paper does not give the standard deviations; the defaults are those of its code.
+
+    Attributes:
+        sigma1: standard deviation of the isotropic noise.
+        sigma2: standard deviation of the step along the line, as a fraction of the distance between the parents.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -43,7 +58,7 @@ class IsoLine:
     sigma2: float = 0.2
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
-        """Children of the parents."""
+        """Return one child per pair of parents, inside the box."""
         key_iso, key_line = random.split(key)
         isotropic = random.normal(key_iso, first.shape, first.dtype) * (upper - lower)
         line = random.normal(key_line, (*first.shape[:-1], 1), first.dtype)
@@ -52,7 +67,10 @@ class IsoLine:
 
 @record
 class SBX:
-    """Simulated binary crossover, bounded (Deb and Agrawal, 1995): one child, each gene near one of its parents'.
+    """Bounded simulated binary crossover (Deb and Agrawal, 1995) with one child per pair of parents.
+
+    Attributes:
+        eta: distribution index; the greater it is, the nearer the children are to their parents.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -65,7 +83,7 @@ class SBX:
     eta: float = 10.0
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
-        """Children of the parents."""
+        """Return one child per pair of parents, inside the box."""
         key_spread, key_side = random.split(key)
         low, high = jnp.minimum(first, second), jnp.maximum(first, second)
         apart = high - low
@@ -74,7 +92,7 @@ class SBX:
 
         above = random.uniform(key_side, first.shape, first.dtype) >= 0.5
         room = jnp.where(above, upper - high, low - lower)
-        # The spread factor, whose density is cut off where the child would leave the box on this side.
+        # The density of the spread factor is truncated at the bound on this side.
         mass = draw * (2.0 - (1.0 + 2.0 * room / gap) ** -(self.eta + 1.0))
         base = jnp.where(mass <= 1.0, mass, 1.0 / jnp.maximum(2.0 - mass, 1e-12))
         half = 0.5 * base ** (1.0 / (self.eta + 1.0)) * apart
@@ -84,7 +102,10 @@ class SBX:
 
 @record
 class Gaussian:
-    """Gaussian noise on the first parent; the second has no say.
+    """Gaussian mutation of the first parent; the second parent is ignored.
+
+    Attributes:
+        sigma: standard deviation of the noise.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -97,18 +118,18 @@ class Gaussian:
     sigma: float = 0.05
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
-        """Children of the parents."""
+        """Return one child per pair of parents, inside the box."""
         noise = random.normal(key, first.shape, first.dtype)
         return jnp.clip(first + self.sigma * (upper - lower) * noise, lower, upper)
 
 
 @record
 class Polynomial:
-    """Polynomial mutation of the first parent, bounded (Deb and Goyal, 1996).
+    """Bounded polynomial mutation of the first parent (Deb and Goyal, 1996); the second parent is ignored.
 
     Attributes:
-        eta: the greater, the smaller the steps.
-        rate: the probability that a gene is mutated; None for one gene in expectation.
+        eta: distribution index; the greater it is, the smaller the steps.
+        rate: mutation probability per gene; None for `1 / dim`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -122,7 +143,7 @@ class Polynomial:
     rate: float | None = None
 
     def __call__(self, key: Array, first: Array, second: Array, lower: Array, upper: Array) -> Array:
-        """Children of the parents."""
+        """Return one child per pair of parents, inside the box."""
         key_step, key_gene = random.split(key)
         draw = random.uniform(key_step, first.shape, first.dtype)
         width = upper - lower
@@ -141,7 +162,7 @@ OPERATORS: dict[str, type] = {"iso_line": IsoLine, "sbx": SBX, "gaussian": Gauss
 
 
 def as_variation(variation: Any) -> Any:
-    """An operator from its name (with its default numbers), or the operator itself.
+    """Return the operator of that name, with default parameters, or the given operator after checking it.
 
     Example:
         >>> from taskelites.core.variation import as_variation
@@ -152,7 +173,8 @@ def as_variation(variation: Any) -> Any:
         return OPERATORS[one_of("variation", variation, OPERATORS)]()
     if not callable(variation) or isinstance(variation, type):
         raise InvalidTypeError(
-            f"variation must be a name or an operator such as te.variation.IsoLine(), not {variation!r}"
+            "variation must be a name such as 'iso_line' or an operator such as te.variation.IsoLine(), "
+            f"not {variation!r}"
         )
     for item in fields(variation) if is_dataclass(variation) else ():
         value = getattr(variation, item.name)

@@ -1,7 +1,8 @@
-"""A drawing of many solutions at once, as arrays: what a report shows of thousands of tasks without drawing each.
+"""Drawings of many solutions at once, as arrays, with which a report shows thousands of tasks.
 
-A domain's `draw(solution, task, ax=None)` takes a millisecond or more of matplotlib a picture. One that also has a
-method `many(solutions, tasks) -> Sketch` states the lines of all of them together; `Sketch.onto` draws a single one.
+A domain's `draw(solution, task, ax=None)` spends a millisecond or more in matplotlib per picture. A `draw` that also
+has a method `many(solutions, tasks) -> Sketch` returns the lines of all pictures at once. `Sketch.onto` draws one of
+them.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ def _as_numbers(values: Any, name: str) -> np.ndarray:
     try:
         found = np.asarray(values)
     except ValueError as error:
-        raise InvalidValueError(f"{name} must be an array of numbers, but its rows differ in length") from error
+        raise InvalidValueError(
+            f"{name} must be an array of numbers, but its rows differ in length; make them equally long"
+        ) from error
     if found.dtype.kind not in "biuf":
         raise InvalidTypeError(f"{name} must be an array of numbers, not of {found.dtype}")
     return found
@@ -27,16 +30,16 @@ def _as_numbers(values: Any, name: str) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stroke:
-    """One line, or row of markers, in each of n pictures.
+    """One line or series of markers in each of n pictures.
 
     Args:
-        points: `(n, m, 2)`, in the units of the axes; `(m, 2)` where it is the same in all of them. A line has a gap
-            at NaN.
-        colour: as matplotlib names it.
-        width: of the line, in points of print; 0 draws none.
+        points: points in the units of the axes, shape `(n, m, 2)`, or `(m, 2)` if they are the same in all pictures.
+            NaN interrupts the line.
+        colour: a matplotlib colour.
+        width: line width in typographic points; 0 draws no line.
         marker: "", "o", "s" or "*".
-        size: of the markers, in points of print.
-        label: for the legend; "" leaves it out.
+        size: marker size in typographic points.
+        label: legend label; "" for none.
 
     Example:
         >>> import numpy as np
@@ -55,21 +58,23 @@ class Stroke:
         object.__setattr__(self, "points", _as_numbers(self.points, "points"))
         shape = self.points.shape
         if len(shape) not in (2, 3) or shape[-1] != 2:
-            raise InvalidValueError(f"points must have shape (n, m, 2), or (m, 2) for the same in all, not {shape}")
+            raise InvalidValueError(
+                f"points must have shape (n, m, 2), or (m, 2) if they are the same in all pictures, not {shape}"
+            )
         if self.marker not in MARKERS:
             raise InvalidValueError(f"marker must be one of {MARKERS}, not {self.marker!r}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sketch:
-    """n pictures that differ in their numbers only.
+    """n pictures with the same strokes, whose points, axis limits and titles may differ.
 
     Args:
-        strokes: from the lowest to the uppermost.
-        limits: `(n, 4)`, of the axes: left, right, bottom, top.
-        titles: one a picture.
-        labels: of the two axes.
-        equal: whether a unit is as long in both directions.
+        strokes: the strokes, in drawing order.
+        limits: axis limits left, right, bottom and top, shape `(n, 4)`.
+        titles: one title per picture.
+        labels: labels of the x axis and the y axis.
+        equal: whether both axes have the same scale.
 
     Example:
         >>> import matplotlib
@@ -93,23 +98,28 @@ class Sketch:
         object.__setattr__(self, "limits", _as_numbers(self.limits, "limits"))
         if np.shape(self.limits) != (number, 4):
             raise InvalidValueError(
-                f"limits must have shape ({number}, 4), one row a title, not {np.shape(self.limits)}"
+                f"limits must have shape ({number}, 4), one row per title, not {np.shape(self.limits)}"
             )
         apart = (self.limits[:, 0] != self.limits[:, 1]) & (self.limits[:, 2] != self.limits[:, 3])
         if len(wrong := np.flatnonzero(~(apart & np.isfinite(self.limits).all(axis=1)))):
             row = self.limits[wrong[0]].tolist()
             raise InvalidValueError(
                 f"limits must be finite, with left != right and bottom != top, but limits[{wrong[0]}] is {row}; "
-                "give the axes some room around what is drawn"
+                "leave a margin around the drawing"
             )
         for i, stroke in enumerate(self.strokes):
             if np.ndim(stroke.points) == 3 and len(stroke.points) != number:
                 raise InvalidValueError(
-                    f"strokes[{i}] must be of {number} pictures, one a title, not of {len(stroke.points)}"
+                    f"strokes[{i}] must have points for {number} pictures, one per title, not for {len(stroke.points)}"
                 )
 
     def onto(self, ax: Any, number: int = 0) -> Any:
-        """Draw one of the pictures on matplotlib axes, which are returned."""
+        """Draw one of the pictures on matplotlib axes and return the axes.
+
+        Args:
+            ax: the axes.
+            number: index of the picture.
+        """
         for stroke in self.strokes:
             points = stroke.points if stroke.points.ndim == 2 else stroke.points[number]
             ax.plot(
@@ -131,7 +141,7 @@ class Sketch:
 
 
 class Drawing:
-    """What draws one solution by drawing many: a domain's `draw` that has only `many` to write.
+    """Base class of a domain's `draw`: subclasses implement `many`, and get the drawing of one solution from it.
 
     Example:
         >>> import numpy as np
@@ -143,15 +153,20 @@ class Drawing:
         'a dot'
     """
 
-    # Of the figure that is made where no axes are given, in inches.
+    # Figure size in inches, if no axes are given.
     size: ClassVar[tuple[float, float]] = (4, 4)
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, dim)`, `tasks (n, k)`."""
+        """Return the drawings of many solutions.
+
+        Args:
+            solutions: shape `(n, dim)`.
+            tasks: descriptors of the tasks, shape `(n, k)`.
+        """
         raise NotImplementedError
 
     def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one solution of one task; returns the axes."""
+        """Draw one solution of one task, on the given axes or on a new figure, and return the axes."""
         import matplotlib.pyplot as plt
 
         if ax is None:

@@ -1,8 +1,7 @@
-"""What is to be solved: tasks, their distance, and the order of neighbours that the tournament draws from.
+"""Tasks, the distance between them, and functions that create them.
 
-A task is one row of descriptors, or any Python object. The algorithms never see the distance itself, only the order in
-which it puts the other tasks: `Tasks.neighbours`. Where that square table would be too large, they draw on
-`Tasks.positions` instead.
+A task is a row of descriptors or any Python object. Algorithms do not use the distance itself, only the order in which
+it ranks the other tasks (`Tasks.neighbours`). If that square table is too large, they use `Tasks.positions` instead.
 """
 
 import csv
@@ -21,15 +20,15 @@ from scipy.spatial import KDTree
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, finite_array, one_of, whole_number
 
-# A square table of 16-bit numbers: 200 MB at this many tasks. Beyond it the tournament is played instead of looked up.
+# The table of neighbours has n^2 16-bit entries: 200 MB at this limit. Above it, the tournament is simulated.
 TABLE_LIMIT = 10_000
-# A Python distance function is called once for each ordered pair: 25 million calls at this many tasks.
+# A Python distance function is called once per ordered pair: 25 million calls at this limit.
 DISTANCE_FUNCTION_LIMIT = 5_000
 
-# What a table of results has besides the descriptors.
+# Columns of a table of results other than descriptors and solutions.
 _OTHER_COLUMNS = (
     *("task_id", "task", "fitness", "optimum", "evaluations", "last_improved", "corrected", "deviation"),
-    *("algorithm", "replicate"),  # of several runs in one table
+    *("algorithm", "replicate"),  # in a table of several runs
 )
 _SOLUTION = re.compile(r"solution_\d+")
 _FEW_TASKS = 200
@@ -37,17 +36,17 @@ _RANGE_RATIO = 10.0
 
 
 class Names(tuple[str, ...]):
-    """Names of descriptors that some tasks have: accepted once, maybe by a version that refused fewer of them."""
+    """Names of descriptors that were already validated, possibly by an earlier version with fewer reserved names."""
 
     __slots__ = ()
 
 
 def column_names(names: Iterable[str]) -> tuple[str, ...]:
-    """What the columns of descriptors are called in a table of results.
+    """Return the column names of descriptors in a table of results.
 
-    That is their names. One that such a table needs for another column (those that a new `te.Tasks` refuses, but a
-    result of an earlier version may have) gets `descriptor_` before it, and once more where that is the name of
-    another descriptor.
+    A column has the name of its descriptor. Names that the table uses for other columns are prefixed with
+    `descriptor_`, repeatedly if the result is the name of another descriptor. `te.Tasks` rejects such names, but
+    results of earlier versions may contain them.
 
     Example:
         >>> column_names(["load", "optimum", "solution_3"])
@@ -68,20 +67,22 @@ def _is_taken(name: str) -> bool:
 
 
 class Tasks:
-    """A finite family of tasks, and what is known of their distance.
+    """A finite family of tasks and the distance between them.
 
     Args:
-        objects: one Python object a task, handed to the fitness as it is. Without it, the fitness receives the
+        objects: one Python object per task, passed to the fitness unchanged. If None, the fitness receives the
             descriptors.
-        descriptors: `(n, k)`, one row of numbers a task. Their Euclidean distance is used unless `distance` is given.
-        distance: a matrix `(n, n)`, row `a` holding the distances from task `a`, or a function `d(a, b)` of two tasks.
-        scale: "range" divides each descriptor by its range before distances are taken (the fitness still receives the
-            raw ones); None takes them as they are.
-        names: of the descriptors, for tables and plots. Those of other columns of a table are refused, unless they
-            are the `names` of tasks that were loaded: an earlier version may have taken them.
+        descriptors: descriptors of the tasks, shape `(n, k)`. The distance between tasks is their Euclidean distance
+            unless `distance` is given.
+        distance: a matrix of shape `(n, n)` whose row `a` holds the distances from task `a`, or a function `d(a, b)`
+            of two tasks.
+        scale: "range" divides each descriptor by its range before distances are computed; None uses the descriptors
+            unscaled. The fitness always receives them unscaled.
+        names: names of the descriptors, for tables and plots. Names of other columns of result tables are rejected,
+            except if they are the `names` of loaded tasks, which an earlier version may have accepted.
 
     Raises:
-        ValueError, TypeError: for arguments that do not fit together.
+        ValueError, TypeError: if an argument is invalid or the arguments are inconsistent.
 
     Example:
         >>> import taskelites as te
@@ -102,7 +103,7 @@ class Tasks:
         if hasattr(objects, "__array__") and descriptors is None and np.asarray(objects).dtype.kind in "fiu":
             objects, descriptors = None, np.asarray(objects)
         if isinstance(objects, set | frozenset):
-            raise InvalidTypeError("tasks must be in an order that does not change, but a set has none; give a list")
+            raise InvalidTypeError("tasks must be ordered, but a set has no order; give a list")
         if isinstance(objects, str) or not (objects is None or isinstance(objects, Iterable)):
             raise InvalidTypeError(
                 f"tasks must be an array of descriptors or a list of objects, not {type(objects).__name__}"
@@ -113,11 +114,11 @@ class Tasks:
             self.descriptors = _descriptors(descriptors)
             self.descriptors.flags.writeable = False
         if self.objects is None and self.descriptors is None:
-            raise InvalidValueError("tasks must have objects or descriptors; both are missing")
+            raise InvalidValueError("tasks must have objects or descriptors, but both are missing; give one of them")
         self._check_lengths()
         self.scale = None if scale is None else one_of("scale", scale, ["range"])
         if self.scale and self.descriptors is None:
-            raise InvalidValueError("scale='range' needs descriptors")
+            raise InvalidValueError("scale must be None for tasks without descriptors, not 'range'; give descriptors")
         self.names = self._checked_names(names)
         self.distance = self._checked_distance(distance)
 
@@ -134,29 +135,30 @@ class Tasks:
 
     def _check_lengths(self) -> None:
         if len(self) == 0:
-            raise InvalidValueError("tasks must hold at least one task, but the list is empty")
+            raise InvalidValueError("tasks must contain at least one task, but the list is empty")
         if self.objects is not None and self.descriptors is not None and len(self.objects) != len(self.descriptors):
             raise InvalidValueError(
-                f"descriptors must have one row for each of the {len(self.objects)} objects, "
-                f"not {len(self.descriptors)}"
+                f"descriptors must have one row per object, so {len(self.objects)} rows, not {len(self.descriptors)}"
             )
 
     def _checked_names(self, names: Sequence[str] | None) -> Names:
         if self.descriptors is None:
             if names is not None:
-                raise InvalidValueError("names are those of the descriptors, but there are no descriptors")
+                raise InvalidValueError("names must be None for tasks without descriptors; give descriptors")
             return Names()
         width = self.descriptors.shape[1]
         if names is None:
             return Names(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
-            raise InvalidValueError(f"names must hold {width} names, one for each descriptor, not {names!r}")
+            raise InvalidValueError(f"names must contain {width} names, one per descriptor, not {names!r}")
         own = [str(name) for name in names]
         known = isinstance(names, Names)
         taken = [name for name in own if own.count(name) > 1 or (_is_taken(name) and not known)]
         if taken:
             others = ", ".join([*_OTHER_COLUMNS, "solution_0, ..."])
-            raise InvalidValueError(f"names must differ from each other and from {others}, but {taken[0]!r} does not")
+            raise InvalidValueError(
+                f"names must be unique and different from {others}, but {taken[0]!r} is not; choose another name"
+            )
         return Names(own)
 
     def _checked_distance(self, distance: Any) -> Any:
@@ -165,8 +167,8 @@ class Tasks:
         if callable(distance):
             if len(self) > DISTANCE_FUNCTION_LIMIT:
                 raise InvalidValueError(
-                    f"distance is a function, which would be called {len(self) ** 2:,} times for {len(self):,} tasks "
-                    f"(the limit is {DISTANCE_FUNCTION_LIMIT:,} tasks); give descriptors instead"
+                    f"distance must not be a function for more than {DISTANCE_FUNCTION_LIMIT:,} tasks, since it would "
+                    f"be called {len(self) ** 2:,} times for {len(self):,} tasks; give descriptors instead"
                 )
             return distance
         matrix = finite_array("distance", distance, shape="(n, n)", ndim=2)
@@ -174,7 +176,7 @@ class Tasks:
             raise InvalidValueError(f"distance must have shape {(len(self), len(self))}, not {matrix.shape}")
         if len(self) > TABLE_LIMIT:
             raise InvalidValueError(
-                f"distance is a matrix, which is supported up to {TABLE_LIMIT:,} tasks, not {len(self):,}; "
+                f"distance must not be a matrix for more than {TABLE_LIMIT:,} tasks, but there are {len(self):,}; "
                 "give descriptors instead"
             )
         negative = np.argwhere(matrix < 0)
@@ -185,26 +187,33 @@ class Tasks:
 
     @property
     def dim(self) -> int:
-        """How many descriptors a task has."""
+        """Number of descriptors per task."""
         return 0 if self.descriptors is None else self.descriptors.shape[1]
 
     @property
     def has_distance(self) -> bool:
-        """Whether any notion of nearness is known."""
+        """Whether the tasks have a distance or descriptors."""
         return self.distance is not None or self.descriptors is not None
 
     @property
     def fits_table(self) -> bool:
-        """Whether the square table of neighbours is small enough to be made."""
+        """Whether there are few enough tasks for the table of neighbours."""
         return len(self) <= TABLE_LIMIT
 
     @cached_property
     def positions(self) -> np.ndarray:
-        """The descriptors as the distance sees them, `(n, k)`: scaled if so asked."""
+        """Descriptors after scaling, shape `(n, k)`, which the Euclidean distance is computed from."""
         return self.locate(self.descriptors)
 
     def locate(self, descriptors: Any, *, name: str = "descriptors") -> np.ndarray:
-        """Where other descriptors `(m, k)` lie among these tasks, as the distance sees it.
+        """Scale other descriptors like those of these tasks, so that they can be compared with `positions`.
+
+        Args:
+            descriptors: unscaled descriptors, shape `(m, k)`.
+            name: name of the argument in error messages.
+
+        Returns:
+            Positions, shape `(m, k)`.
 
         Example:
             >>> import taskelites as te
@@ -213,7 +222,7 @@ class Tasks:
             [[0.5, 0.75]]
         """
         if self.descriptors is None:
-            raise InvalidValueError("these tasks have no descriptors, so nothing has a position among them")
+            raise InvalidValueError("tasks must have descriptors to locate others among them, but these have none")
         width = self.descriptors.shape[1]
         array = finite_array(name, descriptors, shape=f"(m, {width})", ndim=2)
         if array.shape[1] != width:
@@ -225,16 +234,16 @@ class Tasks:
 
     @cached_property
     def neighbours(self) -> np.ndarray:
-        """Row `a` lists all tasks by their distance from task `a`, `(n, n)`.
+        """Tasks sorted by distance, shape `(n, n)`: row `a` lists all tasks, nearest to task `a` first.
 
-        Among equal distances task `a` itself comes first, then the lower number, so that duplicates are legal and
-        every run sees the same order.
+        Ties are broken deterministically: task `a` comes first, then the lowest index. Duplicate tasks are therefore
+        allowed.
         """
         if not self.has_distance:
-            raise InvalidValueError("tasks without a distance have no neighbours")
+            raise InvalidValueError("tasks must have a distance or descriptors to have neighbours, but have neither")
         if not self.fits_table:
             raise InvalidValueError(
-                f"the table of neighbours is made for at most {TABLE_LIMIT:,} tasks, not {len(self):,}"
+                f"tasks must be at most {TABLE_LIMIT:,} for a table of neighbours, not {len(self):,}; use positions"
             )
         n = len(self)
         order = _aligned((n, n), np.dtype(np.uint16))
@@ -244,7 +253,7 @@ class Tasks:
             distances[np.arange(len(rows)), rows] = -1.0
             order[rows.start : rows.stop] = _stable_order(distances)
 
-        # NumPy sorts without holding the interpreter's lock, so threads help; a Python distance function stays serial.
+        # NumPy releases the GIL while it sorts, so threads help. A Python distance function would not gain from them.
         blocks = [range(start, min(start + 64, n)) for start in range(0, n, 64)]
         if callable(self.distance):
             for block in blocks:
@@ -256,7 +265,7 @@ class Tasks:
         return order
 
     def _distances_from(self, rows: range) -> np.ndarray:
-        """Distances (squared ones for descriptors: only their order counts) from the tasks `rows` to all."""
+        """Return the distances from the tasks `rows` to all tasks, shape `(rows, n)`; squared ones for descriptors."""
         if isinstance(self.distance, np.ndarray):
             return self.distance[rows.start : rows.stop].copy()
         if self.distance is None:
@@ -265,7 +274,7 @@ class Tasks:
                 total += np.square(column[rows.start : rows.stop, None] - column[None, :])
             return total
         tasks = self.objects if self.objects is not None else self.descriptors
-        assert tasks is not None  # the constructor made sure that there is one of the two
+        assert tasks is not None  # the constructor checks that objects or descriptors are given
         return np.array([[self._one_distance(tasks, a, b) for b in range(len(self))] for a in rows])
 
     def _one_distance(self, tasks: Any, a: int, b: int) -> float:
@@ -286,26 +295,30 @@ class Tasks:
 
     @cached_property
     def digest(self) -> str:
-        """Twelve letters that tell this set of descriptors from any other (empty for tasks without descriptors)."""
+        """Hash of the descriptors: twelve hexadecimal digits, or an empty string without descriptors."""
         if self.descriptors is None:
             return ""
         shape = repr(self.descriptors.shape).encode()
         return hashlib.sha256(shape + np.ascontiguousarray(self.descriptors).tobytes()).hexdigest()[:12]
 
     def pick(self, numbers: np.ndarray) -> Any:
-        """What the fitness receives for these task numbers: a list of objects, or rows of descriptors."""
+        """Return the tasks with these indices as the fitness receives them: a list of objects or a descriptor array."""
         if self.objects is not None:
             return [self.objects[number] for number in numbers]
         return self.descriptors[numbers]  # type: ignore[index]
 
     def warnings(self, *, uses_distance: bool) -> list[str]:
-        """What a user should know before a search on these tasks, one sentence each."""
+        """Return warnings about the tasks, one sentence each.
+
+        Args:
+            uses_distance: whether the algorithm uses the distance between tasks.
+        """
         found = []
         if len(self) < _FEW_TASKS:
             found.append(
-                f"{len(self)} tasks are few for many-task search, which lives on good solutions travelling between "
-                f"at least {_FEW_TASKS} tasks; add tasks in between (te.tasks.cvt, grid, uniform), or expect little "
-                "more than separate searches"
+                f"{len(self)} tasks are few for many-task search, which transfers good solutions between tasks and "
+                f"works best with at least {_FEW_TASKS}; add tasks in between (te.tasks.cvt, grid, uniform), or expect "
+                "results close to separate searches"
             )
         if uses_distance and self.distance is None and self.descriptors is not None and len(self) > 1:
             spread = np.ptp(self.positions, axis=0)
@@ -313,14 +326,18 @@ class Tasks:
             if len(spread) and spread.max() > _RANGE_RATIO * spread.min():
                 found.append(
                     f"the ranges of the descriptors differ by a factor of {spread.max() / spread.min():.3g}, so the "
-                    "widest one decides which tasks are near; te.Tasks(descriptors=..., scale='range') makes them equal"
+                    "widest one dominates the distance; te.Tasks(descriptors=..., scale='range') makes them equal"
                 )
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A continuous family of tasks: every descriptor between `lower` and `upper`, for algorithms that can use one.
+    """A continuous family of tasks: all descriptors between `lower` and `upper`. Only some algorithms support it.
+
+    Args:
+        lower: lower bounds of the descriptors, shape `(k,)`.
+        upper: upper bounds of the descriptors, shape `(k,)`.
 
     Example:
         >>> import taskelites as te
@@ -338,12 +355,12 @@ class Box:
 
     @property
     def dim(self) -> int:
-        """How many descriptors a task has."""
+        """Number of descriptors per task."""
         return len(self.lower)
 
 
 def as_tasks(tasks: Any) -> Tasks | Box:
-    """Tasks from whatever a user gives for them: `Tasks`, `Box`, or an array of descriptors."""
+    """Convert an array of descriptors to `Tasks`; return `Tasks` and `Box` unchanged."""
     if isinstance(tasks, Tasks | Box):
         return tasks
     if isinstance(tasks, np.ndarray) or hasattr(tasks, "__array__"):
@@ -367,9 +384,17 @@ def cvt(
     samples: int | None = None,
     names: Sequence[str] | None = None,
 ) -> Tasks:
-    """Tasks spread evenly over a box: the centres of a centroidal Voronoi tessellation.
+    """Return tasks spread evenly over a box: the centres of a centroidal Voronoi tessellation (CVT).
 
-    Lloyd's k-means on uniform samples, ten a task unless `samples` says otherwise.
+    The CVT is computed with Lloyd's k-means algorithm on uniform samples.
+
+    Args:
+        number: number of tasks.
+        lower: lower bounds of the descriptors, shape `(k,)`.
+        upper: upper bounds of the descriptors, shape `(k,)`.
+        seed: seed of the samples.
+        samples: number of samples; 10 per task by default.
+        names: names of the descriptors.
 
     Example:
         >>> import taskelites as te
@@ -379,14 +404,14 @@ def cvt(
     number = whole_number("number", number, least=1)
     samples = whole_number("samples", 10 * number if samples is None else samples, least=number)
     lower, upper = _box(lower, upper)
-    # In the unit box, so that the spread is even in each descriptor whatever its unit.
+    # Distances in the unit box do not depend on the units of the descriptors.
     points = np.random.default_rng(whole_number("seed", seed, least=0)).random((samples, len(lower)))
     centres = points[:number].copy()
     for _ in range(30):
         nearest = KDTree(centres).query(points)[1]
         count = np.bincount(nearest, minlength=number)
         sums = np.stack([np.bincount(nearest, weights=column, minlength=number) for column in points.T], axis=1)
-        # A centre that lost all its points (possible among duplicates) stays where it is.
+        # A centre can lose all its samples to a duplicate. It then keeps its position.
         moved = np.where(count[:, None] > 0, sums / np.maximum(count, 1)[:, None], centres)
         if np.abs(moved - centres).max() < 1e-4:
             break
@@ -395,7 +420,13 @@ def cvt(
 
 
 def grid(shape: Sequence[int], lower: Any, upper: Any, *, names: Sequence[str] | None = None) -> Tasks:
-    """Tasks at the centres of the cells of a regular grid, the last descriptor changing fastest.
+    """Return tasks at the centres of the cells of a regular grid, the last descriptor changing fastest.
+
+    Args:
+        shape: number of cells per descriptor.
+        lower: lower bounds of the descriptors, shape `(k,)`.
+        upper: upper bounds of the descriptors, shape `(k,)`.
+        names: names of the descriptors.
 
     Example:
         >>> import taskelites as te
@@ -404,9 +435,7 @@ def grid(shape: Sequence[int], lower: Any, upper: Any, *, names: Sequence[str] |
     """
     lower, upper = _box(lower, upper)
     if not isinstance(shape, Sequence) or len(shape) != len(lower):
-        raise InvalidValueError(
-            f"shape must hold {len(lower)} numbers of cells, one for each descriptor, not {shape!r}"
-        )
+        raise InvalidValueError(f"shape must contain {len(lower)} numbers of cells, one per descriptor, not {shape!r}")
     cells = [whole_number(f"shape[{i}]", size, least=1) for i, size in enumerate(shape)]
     axes = [
         low + (np.arange(size) + 0.5) / size * (high - low) for size, low, high in zip(cells, lower, upper, strict=True)
@@ -416,7 +445,14 @@ def grid(shape: Sequence[int], lower: Any, upper: Any, *, names: Sequence[str] |
 
 
 def uniform(number: int, lower: Any, upper: Any, *, seed: int = 0, names: Sequence[str] | None = None) -> Tasks:
-    """Tasks drawn uniformly at random from a box.
+    """Return tasks drawn uniformly at random from a box.
+
+    Args:
+        number: number of tasks.
+        lower: lower bounds of the descriptors, shape `(k,)`.
+        upper: upper bounds of the descriptors, shape `(k,)`.
+        seed: seed of the draw.
+        names: names of the descriptors.
 
     Example:
         >>> import taskelites as te
@@ -430,7 +466,12 @@ def uniform(number: int, lower: Any, upper: Any, *, seed: int = 0, names: Sequen
 
 
 def read(path: str | PathLike[str], *, scale: str | None = None) -> Tasks:
-    """Tasks from a file: `.npy`, or `.csv` with one task a line and, if you like, the names in its first line.
+    """Read tasks from a file.
+
+    Args:
+        path: a `.npy` file with an array of shape `(n, k)`, or a `.csv` file with one task per line and, optionally,
+            the names of the descriptors in the first line.
+        scale: see `Tasks`.
 
     Example:
         >>> import numpy, tempfile, taskelites as te
@@ -440,7 +481,7 @@ def read(path: str | PathLike[str], *, scale: str | None = None) -> Tasks:
         <Tasks: 2 rows of 2 descriptors, Euclidean distance>
     """
     path = Path(path)
-    kind = one_of("the ending of the task file", path.suffix.lower(), [".csv", ".npy"])
+    kind = one_of("the extension of the task file", path.suffix.lower(), [".csv", ".npy"])
     if not path.is_file():
         raise MissingFileError(f"there is no task file {str(path)!r}")
     names = None
@@ -464,7 +505,7 @@ def _read_csv(path: Path) -> tuple[list[str] | None, list[list[float]]]:
     if lines and not any(_all_numbers([cell]) for cell in lines[0][1]):
         names = [cell.strip() for cell in lines.pop(0)[1]]
     if not lines:
-        raise InvalidValueError(f"{str(path)!r} holds no tasks")
+        raise InvalidValueError(f"{str(path)!r} contains no tasks; give a file with one task per line")
     width = len(names) if names is not None else len(lines[0][1])
     for number, row in lines:
         if len(row) != width or not _all_numbers(row):
@@ -481,11 +522,11 @@ def _all_numbers(row: list[str]) -> bool:
 
 
 def _descriptors(descriptors: Any) -> np.ndarray:
-    array = finite_array("descriptors", descriptors, shape="(n, k), one row a task", ndim=2)
+    array = finite_array("descriptors", descriptors, shape="(n, k), one row per task", ndim=2)
     if len(array) == 0:
-        raise InvalidValueError("tasks must hold at least one task, but the list is empty")
+        raise InvalidValueError("tasks must contain at least one task, but the list is empty")
     if array.shape[1] == 0:
-        raise InvalidValueError("descriptors must have at least one column")
+        raise InvalidValueError(f"descriptors must have at least one column, but their shape is {array.shape}")
     return array
 
 
@@ -493,7 +534,9 @@ def _box(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     lower = finite_array("lower", lower, shape="(k,)", ndim=1)
     upper = finite_array("upper", upper, shape="(k,)", ndim=1)
     if lower.shape != upper.shape or len(lower) == 0:
-        raise InvalidValueError(f"lower and upper must be of one length, at least 1, not {len(lower)} and {len(upper)}")
+        raise InvalidValueError(
+            f"lower and upper must have the same length of at least 1, not {len(lower)} and {len(upper)}"
+        )
     wrong = np.flatnonzero(lower >= upper)
     if len(wrong):
         i = wrong[0]
@@ -502,7 +545,7 @@ def _box(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """An empty array that starts where JAX can use it as it is, instead of copying a hundred megabytes."""
+    """Return an uninitialised array aligned to 64 bytes, which JAX can use without copying it."""
     size = shape[0] * shape[1] * dtype.itemsize
     room = np.empty(size + 64, np.uint8)
     start = -room.ctypes.data % 64
@@ -510,7 +553,7 @@ def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
 
 
 def _stable_order(distances: np.ndarray) -> np.ndarray:
-    """`argsort(kind="stable")` along rows; several times faster where a row has no equal distances."""
+    """Return `argsort(kind="stable")` along rows, computed several times faster for rows without ties."""
     order: np.ndarray = np.argsort(distances, axis=1)
     ordered = np.take_along_axis(distances, order, axis=1)
     tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
