@@ -146,9 +146,12 @@ def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match=r"'mtmb-map-elites' needs a behaviour: let the fitness return a pair"):
+    with pytest.raises(
+        ValueError,
+        match=r"'mtmb-map-elites' needs a behaviour, but the problem has none; let the fitness return a pair",
+    ):
         solve(behaviour=None)
-    with pytest.raises(ValueError, match=r"cells must be a whole number, or 1 of them, one for each dimension"):
+    with pytest.raises(ValueError, match=r"cells must be a whole number, or a sequence of 1, one per dimension"):
         solve(algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=(4, 4)))
     with pytest.raises(ValueError, match=r"behaviour must be a list of pairs .* not an array of shape \(2,\)"):
         solve(behaviour=(0, 1))

@@ -179,10 +179,10 @@ def test_a_search_that_has_converged_stays_finite():
     ("settings", "message"),
     [
         ({"population": 1}, "population must be a whole number of at least 2"),
-        ({"sigma0": 0}, "sigma0 must be a number of box widths above 0, not 0"),
-        ({"sigma0": None}, "sigma0 must be a number of box widths above 0, not None"),
-        ({"max_std": float("inf")}, "max_std must be a number of box widths above 0, not inf"),
-        ({"x0": 2}, "x0 must be a place in the box, from 0 to 1, not 2"),
+        ({"sigma0": 0}, r"sigma0 must be a finite number greater than 0 \(in box widths\), not 0"),
+        ({"sigma0": None}, r"sigma0 must be a finite number greater than 0 \(in box widths\), not None"),
+        ({"max_std": float("inf")}, r"max_std must be a finite number greater than 0 \(in box widths\), not inf"),
+        ({"x0": 2}, r"x0 must be a number between 0 and 1 \(in box widths\), not 2"),
         ({"penalty": 1}, "penalty must be True or False, not 1"),
     ],
 )

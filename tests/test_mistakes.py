@@ -173,7 +173,7 @@ MISTAKES = [
     ),
     (
         lambda: solve(algorithm=te.MultiTaskMapElites),
-        "algorithm must be a name or settings such as te.MultiTaskMapElites(), not "
+        "algorithm must be a name or a settings object such as te.MultiTaskMapElites(), not "
         "<class 'taskelites.algorithms.mt_map_elites.MultiTaskMapElites'>",
     ),
     (
@@ -181,7 +181,7 @@ MISTAKES = [
         "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0",
     ),
     (lambda: te.MultiTaskMapElites(tournament=[]), "tournament must be a size or a list of sizes, not []"),
-    (lambda: te.MultiTaskMapElites(tournament=[5, 5]), "tournament must not name a size twice, but it is [5, 5]"),
+    (lambda: te.MultiTaskMapElites(tournament=[5, 5]), "tournament must not contain a size twice, but it is [5, 5]"),
     (
         lambda: te.MultiTaskMapElites(variation="sbxx"),
         "variation must be one of 'gaussian', 'iso_line', 'polynomial', 'sbx', not 'sbxx'; did you mean 'sbx'?",

@@ -180,9 +180,9 @@ def test_the_command_takes_a_box_and_behaviours(tmp_path, monkeypatch, capsys):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match=r"fits solutions to the descriptors of tasks, and these have none"):
+    with pytest.raises(ValueError, match=r"needs tasks with descriptors for its predictions, but these have none"):
         te.algorithms.ParametricTaskMapElites().bind(te.algorithms.Problem(te.Tasks(["a", "b"]), bounds=(0, 1), dim=2))
-    with pytest.raises(ValueError, match=r"p_regression must be a probability, from 0 to 1, not 2"):
+    with pytest.raises(ValueError, match=r"p_regression must be a probability between 0 and 1, not 2"):
         te.algorithms.ParametricTaskMapElites(p_regression=2)
     with pytest.raises(ValueError, match=r"cells must be a whole number of at least 1 and at most 20,000"):
         te.algorithms.ParametricTaskMapElites(cells=0)

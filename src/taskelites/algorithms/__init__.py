@@ -1,4 +1,4 @@
-"""The algorithms, one file each, and the registry that names them."""
+"""Algorithms, one file each, and the registry of their names."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def as_algorithm(algorithm: Any) -> Any:
-    """A settings object from a name of the registry, or the settings object itself.
+    """Return the settings of the algorithm of that name, or the given settings object after checking it.
 
     Example:
         >>> from taskelites.algorithms import as_algorithm
@@ -63,17 +63,17 @@ def as_algorithm(algorithm: Any) -> Any:
         return ALGORITHMS[one_of("algorithm", algorithm, ALGORITHMS)]()
     if isinstance(algorithm, type) or not hasattr(algorithm, "bind"):
         raise InvalidTypeError(
-            f"algorithm must be a name or settings such as te.MultiTaskMapElites(), not {algorithm!r}"
+            f"algorithm must be a name or a settings object such as te.MultiTaskMapElites(), not {algorithm!r}"
         )
     if not isinstance(getattr(algorithm, "name", None), str):
         raise InvalidTypeError(
-            f"algorithm must have a name, and {type(algorithm).__name__} has none: name: ClassVar[str] = ..."
+            f"algorithm must have a name, but {type(algorithm).__name__} has none; add name: ClassVar[str] = ..."
         )
     return algorithm
 
 
 def about_algorithm(settings: Any) -> dict[str, Any]:
-    """Return an algorithm and its settings as plain values.
+    """Return the name and the settings of an algorithm as JSON-compatible values.
 
     Example:
         >>> about_algorithm(RandomSampling())

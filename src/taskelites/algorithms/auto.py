@@ -1,28 +1,31 @@
-"""Several ways of making a child, the choice between them learned while it runs; nothing to set.
+"""The default algorithm: several variation operators, and adaptive selection of the operator; no settings.
 
-Seven ways make a solution. Two choose its task themselves:
+Variation operators are called *ways* here. Seven ways create solutions. Two of them also choose the task:
 
-- `paper`: a child of two random elites, tried on a task near the first one's, as in Multi-task MAP-Elites;
-- `shared`: drawn from one normal distribution, which learns what is good on all tasks, and tried on a random one (a
-  separable CMA-ES).
+- `paper`: a child of two random elites, on a task near the first parent's task, as in Multi-task MAP-Elites;
+- `shared`: a sample of one normal distribution for all tasks, on a random task (a separable CMA-ES).
 
-The others have a focal task and a mate, a task near it with a fit elite:
+The others have a focal task, on which the child is evaluated, and a mate: a solved task near it with high fitness.
 
-- `cross`: each gene from the focal elite or from the mate's, and a little of their difference;
-- `copy`: the mate's elite, moved a little, most of it along the line to the focal one;
-- `differ`: the mate's elite, some of its genes moved by the difference of two other elites (differential evolution);
-- `linear`: what a plane, fitted to the elites of the nearest tasks, has at the focal task;
-- `step`: the focal elite plus Gaussian noise, whose size adapts for each task (the rule of one success in five).
+- `cross`: each gene from the focal elite or from the mate's elite, plus noise in proportion to their difference;
+- `copy`: the mate's elite plus a small perturbation, mostly along the line to the focal elite;
+- `differ`: the mate's elite, with some genes moved by the difference of two other elites (differential evolution);
+- `linear`: the prediction, at the focal task, of a linear regression over the elites of the nearest tasks;
+- `step`: the focal elite plus Gaussian noise, whose standard deviation adapts per task (1/5th success rule).
 
-And two rules choose the focal task and its mate, of 16 pairs: `anywhere`, one random task with the fittest of 16 mates;
-`promise`, the pair whose mate is the most above its focal task, where a task that was tried in vain since its last
-success promises the less. An unsolved task counts as the worst elite there is, so that it promises much.
+Two *rules* choose the focal task and its mate from 16 random pairs:
 
-Way and rule are drawn for each batch, independently, by what they brought lately: the probability of each grows
-with the square of its mean gain in fitness, discounted by 1 % a batch, and never falls below a floor. Only ratios of
-gains count, so the unit of the fitness does not matter. Most of a gain goes to the ways that made the parent, unless it
-is old (Davis, "Adapting operator probabilities in genetic algorithms", ICGA 1989): copies win much at once, and would
-starve the ways that find what is worth copying. docs/auto.md has the study behind the numbers.
+- `anywhere`: one random focal task with the fittest of 16 mates;
+- `promise`: the pair with the largest difference in fitness between mate and focal task. The difference is divided by
+  one plus the number of evaluations of the focal task since its last success. An unsolved task is assigned the fitness
+  of the worst elite, so its promise is high.
+
+Each batch draws a way and a rule, independently. The probability of each grows with the square of its mean gain in
+fitness, discounted by 1 % per batch, and has a lower bound. Only ratios of gains matter, so the result does not depend
+on the unit of the fitness. Most of a gain is credited to the ways that created the parent, unless the parent is old
+(Davis, "Adapting operator probabilities in genetic algorithms", ICGA 1989). Without this, `copy`, which gains much
+immediately, would displace the ways that find solutions worth copying. docs/auto.md describes the study behind these
+choices.
 """
 
 import math
@@ -63,28 +66,28 @@ PAPER, SHARED, CROSS, COPY, DIFFER, LINEAR, STEP = range(len(WAYS))
 RULES = ("anywhere", "promise")
 ANYWHERE, PROMISE = range(len(RULES))
 
-# The numbers of the study; `Auto(numbers=...)` changes them for studies alone.
+# Constants from the study in docs/auto.md; `Auto(numbers=...)` overrides them in experiments.
 NUMBERS = {
-    "tournament": 50.0,  # of the paper's way
-    "mates": 100.0,  # the nearest tasks, among which mates are drawn, the nearer the likelier
-    "heritage": 0.8,  # of a gain, the share that goes to the ways of the parent
-    "discount": 0.99,  # of what a way or a rule brought, a batch
-    "power": 2.0,  # of the mean gain, to which the probability of a way or a rule is proportional
-    "floor": 0.04,  # the least probability of a way
-    "rule_floor": 0.1,  # and of a rule
-    "spread": 1.0,  # of a prediction, in differences of two near elites
-    "noise": 0.01,  # of a copy, in widths of the box
-    "line": 0.2,  # of a copy, along the line to the focal elite
-    "blur": 0.06,  # of a crossed gene, in differences of the two
-    "difference": 1.0,  # of two elites, the greatest share of it that `differ` adds
-    "first_spread": 0.2,  # of the shared distribution, in widths of the box
-    "trial": 2.0,  # generations of it for each dimension, before which it is not judged
-    "first_step": 0.1,  # in widths of the box
-    "longer": 0.8,  # what a success adds to the logarithm of the step
-    "shorter": 0.2,  # what a failure takes from it
+    "tournament": 50.0,  # paper: tournament size
+    "mates": 100.0,  # number of nearest tasks from which mates are drawn, nearer ones with higher probability
+    "heritage": 0.8,  # share of a gain that is credited to the ways of the parent
+    "discount": 0.99,  # discount of the credit of ways and rules per batch
+    "power": 2.0,  # exponent of the mean gain in the probability of a way or a rule
+    "floor": 0.04,  # minimum probability of a way
+    "rule_floor": 0.1,  # minimum probability of a rule
+    "spread": 1.0,  # linear: standard deviation of the noise, relative to the difference of two near elites
+    "noise": 0.01,  # copy: standard deviation of the isotropic noise, in box widths
+    "line": 0.2,  # copy: standard deviation along the line to the focal elite, relative to its length
+    "blur": 0.06,  # cross: standard deviation of the noise, relative to the difference of the parents
+    "difference": 1.0,  # differ: maximum factor of the difference of two elites
+    "first_spread": 0.2,  # shared: initial standard deviation, in box widths
+    "trial": 2.0,  # shared: generations per dimension before it is judged by its gain
+    "first_step": 0.1,  # step: initial standard deviation, in box widths
+    "longer": 0.8,  # step: increase of the log standard deviation after a success
+    "shorter": 0.2,  # step: decrease of the log standard deviation after a failure
 }
 PAIRS = 16
-# Elites to which the plane is fitted, and among which two give the spread of a prediction.
+# Number of nearest elites in the linear regression, and number from which the two for the noise of `linear` are drawn.
 PLANE, NEAR = 16, 20
 _LEAST_STEP, _MOST_STEP = 1e-5, 0.3
 _LEAST_SPREAD, _MOST_SPREAD = 1e-3, 0.3
@@ -92,12 +95,12 @@ _LEAST_SPREAD, _MOST_SPREAD = 1e-3, 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Auto:
-    """The settings of `auto`: none that need to be set.
+    """Settings of `auto`. None of them needs to be set; they exist for experiments.
 
     Args:
-        ways: those among which is chosen, for studies.
-        rules: likewise.
-        numbers: what replaces numbers of `taskelites.algorithms.auto.NUMBERS`, for studies.
+        ways: the enabled ways.
+        rules: the enabled rules.
+        numbers: overrides of `taskelites.algorithms.auto.NUMBERS`, as a dict.
 
     Example:
         >>> import taskelites as te
@@ -117,7 +120,7 @@ class Auto:
             given = getattr(self, field)
             given = (given,) if isinstance(given, str) else tuple(given)
             if not given:
-                raise InvalidValueError(f"{field} must name at least one of {', '.join(known)}")
+                raise InvalidValueError(f"{field} must contain at least one of {', '.join(known)}, but it is empty")
             chosen = {one_of(field, each, known) for each in given}
             object.__setattr__(self, field, tuple(each for each in known if each in chosen))
         numbers = dict(self.numbers)
@@ -130,14 +133,14 @@ class Auto:
         object.__setattr__(self, "numbers", tuple(sorted(numbers.items())))
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "AutoCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         numbers = NUMBERS | dict(self.numbers)
         paper = MultiTaskMapElites(tournament=round(numbers.pop("tournament"))).bind(problem, batch_size)
         mates = round(numbers.pop("mates"))
         near, plane = _neighbourhood(tasks, mates)
         ways = np.array([way in self.ways for way in WAYS])
-        # Without positions there is no plane: what would be predicted is copied.
+        # Without descriptors there is no regression. If `linear` is the only enabled way, `copy` replaces it.
         ways = ways if plane is not None else ways & (np.arange(len(WAYS)) != LINEAR)
         ways[COPY] |= not ways.any()
         dim = len(problem.lower)
@@ -156,12 +159,15 @@ class Auto:
 
 
 def _separable(rates: Rates, dim: int) -> Rates:
-    """Faster for variances alone than for a whole covariance matrix (Ros and Hansen, 2008)."""
+    """Increase the learning rate, since separable CMA-ES only learns variances (Ros and Hansen, 2008)."""
     return jax.tree.map(constant, replace(rates, c_mu=min(0.9, rates.c_mu * (dim + 2) / 3)))
 
 
 def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None]:
-    """The nearest other tasks of each, `(n, mates)`, and how much the first of them count in a plane, `(n, PLANE)`."""
+    """Return the nearest other tasks of each task, `(n, mates)`, and their weights in the regression, `(n, PLANE)`.
+
+    Each is None if it is not available.
+    """
     if not tasks.has_distance or len(tasks) == 1:
         return None, None
     near = nearest_others(tasks, min(max(mates, NEAR, PLANE), max(1, TABLE_ENTRIES // len(tasks))))
@@ -174,13 +180,25 @@ def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None
 
 @record
 class Credit:
-    """What each of some choices brought lately, and how often it was made: `gain` and `tried`, `(choices,)`."""
+    """Discounted gains of several choices (ways or rules).
+
+    Attributes:
+        gain: sum of gains per choice, shape `(choices,)`.
+        tried: number of candidates per choice, shape `(choices,)`.
+    """
 
     gain: Array
     tried: Array
 
     def chances(self, allowed: Array, new: Array | bool, floor: Array, power: Array) -> Array:
-        """The probability of each; one that is new counts as twice as good as the best."""
+        """Return the probability of each choice, shape `(choices,)`.
+
+        Args:
+            allowed: mask of the enabled choices, shape `(choices,)`.
+            new: mask of choices that are treated as untried. Untried choices get twice the best mean gain.
+            floor: minimum probability of an enabled choice.
+            power: exponent of the mean gain.
+        """
         mean = jnp.where(allowed, self.gain / jnp.maximum(self.tried, 1.0), 0.0)
         best = jnp.max(mean)
         mean = jnp.where(allowed & (new | (self.tried < 0.5)), 2 * best, mean)
@@ -191,9 +209,14 @@ class Credit:
         return least + (1.0 - jnp.sum(least)) * share / jnp.sum(share)
 
     def learnt(self, chosen: Array, merit: Array, gain: Array, discount: Array) -> "Credit":
-        """With the gain of each candidate, `(rows,)`, shared among choices by their merit in it, `(rows, choices)`.
+        """Return the credit after a batch.
 
-        Which of them it was is `chosen`, likewise; none for rows that count for nothing.
+        Args:
+            chosen: mask of the choice that created each candidate, shape `(rows, choices)`; all False for candidates
+                to ignore.
+            merit: share of each choice in a candidate's gain, shape `(rows, choices)`.
+            gain: gain of each candidate, shape `(rows,)`.
+            discount: discount of the previous credit.
         """
         return Credit(
             gain=discount * self.gain + jnp.sum(merit * gain[:, None], axis=0),
@@ -203,14 +226,15 @@ class Credit:
 
 @record
 class Shared:
-    """One normal distribution for all tasks, and the candidates that it has not learnt from yet.
+    """Separable CMA-ES shared by all tasks, with the candidates of its incomplete generation.
 
     Attributes:
-        mean, spread: `(dim,)`, in widths of the box.
-        path: `(dim,)`, where it went lately, in spreads.
-        solutions: `(rows, dim)`, of the generation that is not complete, in widths of the box.
-        worth: `(rows,)`, how far each is above the elite of its task.
-        waiting: `()`, how many of them there are.
+        mean, spread: mean and standard deviation of the distribution, in the unit box, shape `(dim,)`.
+        path: evolution path of the step size, in units of `spread`, shape `(dim,)`.
+        solutions: candidates of the incomplete generation, in the unit box, shape `(rows, dim)`.
+        worth: fitness of each of them minus the fitness of its task's elite (of the worst elite if the task is
+            unsolved), shape `(rows,)`.
+        waiting: number of candidates in the incomplete generation, a scalar.
     """
 
     mean: Array
@@ -221,7 +245,14 @@ class Shared:
     waiting: Array
 
     def told(self, solutions: Array, worth: Array, own: Array, rates: Rates) -> "Shared":
-        """With the rows that are its own; once there are as many as a generation has, it learns from them."""
+        """Add candidates to the generation, and update the distribution once the generation is complete.
+
+        Args:
+            solutions: candidates in the unit box, shape `(rows, dim)`.
+            worth: see `Shared`, shape `(rows,)`.
+            own: mask of the candidates drawn from this distribution, shape `(rows,)`.
+            rates: strategy parameters.
+        """
         place = jnp.where(own, self.waiting + jnp.cumsum(own) - 1, NOWHERE)
         now = replace(
             self,
@@ -233,7 +264,7 @@ class Shared:
         return jax.tree.map(partial(jnp.where, complete), now.learnt(rates), now)
 
     def learnt(self, rates: Rates) -> "Shared":
-        """Towards the better half of a generation, those that failed left out; nearer or further as the path goes."""
+        """Update mean and spread with the better half of the generation, without failed candidates."""
         steps = ((self.solutions - self.mean) / self.spread)[jnp.argsort(-self.worth)]
         weights = jnp.where(jnp.sort(-self.worth) < jnp.inf, jnp.maximum(rates.weights, 0.0), 0.0)
         weights = weights / jnp.maximum(jnp.sum(weights), 1e-30)
@@ -255,20 +286,20 @@ class Shared:
 
 @record
 class State:
-    """What the next step needs.
+    """State of `auto`.
 
     Attributes:
-        key: of the run; each step derives its own from it.
-        step: how many steps were asked.
+        key: random key of the run, from which each step derives its own.
+        step: number of calls of `ask`.
         archive: the elites.
-        worst: `()`, the fitness of the worst of them, kept since finding it looks at all tasks; infinity without any.
-        sizes: `(n,)`, of the step of each task, in widths of the box.
-        vain: `(n,)`, how often each task was tried since its last success.
-        shared: the distribution for all tasks.
-        lineage: `(n, ways)`, how much each way has to do with each elite: it, or its ancestors, were made in it.
-        ways, rules: what each brought.
-        tried: `(ways,)`, how many candidates were made in each way.
-        successes: `(ways,)`, how many of them became elites.
+        worst: fitness of the worst elite, a scalar; infinity without elites. Cached, since computing it is O(n).
+        sizes: standard deviation of `step` per task, in box widths, shape `(n,)`.
+        vain: number of evaluations per task since its last success, shape `(n,)`.
+        shared: distribution of `shared`.
+        lineage: share of each way in creating each elite and its ancestors, shape `(n, ways)`.
+        ways, rules: credit of the ways and of the rules.
+        tried: number of candidates per way, shape `(ways,)`.
+        successes: number of those candidates that became elites, shape `(ways,)`.
     """
 
     key: Array
@@ -287,7 +318,7 @@ class State:
 
 @record
 class AutoCore(Core):
-    """`auto` bound to a problem."""
+    """Core of `auto`."""
 
     any_order: ClassVar[bool] = True
 
@@ -303,31 +334,31 @@ class AutoCore(Core):
 
     @property
     def rows(self) -> int:
-        """The batch size."""
+        """Number of candidates per `ask`: the batch size."""
         return self.paper.rows
 
     @property
     def tasks(self) -> int:
-        """How many there are."""
+        """Number of tasks."""
         return self.paper.tournament.tasks
 
     @property
     def lower(self) -> Array:
-        """The lower bounds."""
+        """Lower bounds of the solutions, shape `(dim,)`."""
         return self.paper.lower
 
     @property
     def upper(self) -> Array:
-        """The upper bounds."""
+        """Upper bounds of the solutions, shape `(dim,)`."""
         return self.paper.upper
 
     @property
     def width(self) -> Array:
-        """How wide the box is."""
+        """Width of the box, shape `(dim,)`."""
         return self.upper - self.lower
 
     def init(self, key: Array) -> State:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         zeros, middle = jnp.zeros(self.tasks), jnp.full(len(self.lower), 0.5)
         generation = len(self.rates.weights)
         counts = jnp.zeros(len(WAYS), jnp.int32)
@@ -354,12 +385,12 @@ class AutoCore(Core):
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """Solutions made in the way that is drawn, for the tasks that are chosen; random ones at first."""
+        """Draw a way and a rule and return the candidates they create; at the start, random solutions."""
         numbers, archive = self.numbers, state.archive
         key = random.fold_in(state.key, state.step)
         starting = self.paper.starting(state)
         draw = random.units(random.words(random.fold_in(key, 2), (2,)), archive.solutions.dtype)
-        # A distribution that has just begun to learn brings little yet.
+        # The gains of the shared distribution are small until it has adapted.
         new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
         way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
         rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
@@ -379,15 +410,15 @@ class AutoCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def moved(self, key: Array, state: State, way: Array, rule: Array) -> tuple[Array, Array, Array]:
-        """Solutions made in any way but the paper's, the tasks they are for, and their parents."""
-        # All that is random, at once: a generator for each part would take longer, to compile and to run.
+        """Return solutions created by any way except `paper`, their tasks, and their parents' tasks."""
+        # A single call of the generator takes less time, to compile and to run, than one call per use.
         words = random.words(key, (PAIRS + 5 + 2 * len(self.lower), self.rows))
-        # Made before it is used: otherwise the compiler may make it again for each use.
+        # Without the barrier, the compiler may recompute the words for each use.
         words = lax.optimization_barrier(words)  # type: ignore[no-untyped-call]
         of_pairs, of_two, of_row, of_genes = jnp.split(words, (PAIRS + 1, PAIRS + 3, PAIRS + 5))
         focal, mate = self.pairs(of_pairs, state, rule)
         near, other = self.two_near(of_two, state.archive, focal, mate)
-        # The rest of what is random is not needed for a prediction: a branch leaves it out.
+        # Predictions need few random numbers. The branch saves converting the others.
         made = lax.cond(
             way == LINEAR,
             lambda: self.predicted(of_row, state.archive, focal, mate, near, other),
@@ -400,12 +431,12 @@ class AutoCore(Core):
     def varied(
         self, words: tuple[Array, Array, Array], state: State, way: Array, focal: Array, mate: Array, near: Array
     ) -> Array:
-        """Each is a start, plus a share of the difference of two elites, plus noise: a way says which."""
+        """Return `start + along * (elites[one] - elites[two]) + sigma * noise`, with terms that depend on the way."""
         numbers, shared, elites = self.numbers, state.shared, state.archive.solutions
         dim, dtype = elites.shape[1], elites.dtype
         of_two, of_row, of_genes = words
         solved = state.archive.fitness[focal] > -jnp.inf
-        own = jnp.where(solved, focal, mate)  # an unsolved task takes its mate's elite for its own
+        own = jnp.where(solved, focal, mate)  # the mate's elite replaces the elite of an unsolved task
         anyone, another = solved_by(of_two, state.archive)
         share, genes = random.units(of_row[:, :, None], dtype)
         length = random.normals(of_row[0, :, None], dtype)
@@ -420,7 +451,7 @@ class AutoCore(Core):
         start = jnp.where(way == SHARED, self.lower + shared.mean * self.width, start)
         one = pick(shared=own, cross=mate, copy=jnp.where(solved, focal, near), differ=anyone, step=own)
         two = pick(shared=own, cross=own, copy=mate, differ=another, step=own)
-        differs = chance < jnp.exp(-genes * np.log(dim))  # in about one gene to all, log-uniformly
+        differs = chance < jnp.exp(-genes * np.log(dim))  # the rate is log-uniform between 1 / dim and 1
         along = pick(
             shared=0.0,
             cross=(chance < 0.5) + numbers["blur"] * noise,
@@ -433,39 +464,39 @@ class AutoCore(Core):
         return start + along * (elites[one] - elites[two]) + sigma * noise * self.width
 
     def predicted(self, words: Array, archive: Archive, focal: Array, mate: Array, near: Array, other: Array) -> Array:
-        """What the elites around the focal task lead to expect, spread by the difference of two near ones.
+        """Return predictions by linear regression, plus noise along the difference of two near elites.
 
-        Where one of them is missing, the mate's elite is what is expected.
+        If one of the elites around the focal task is missing, the mate's elite replaces the prediction.
         """
         if self.plane is None or self.near is None:
             return archive.solutions[mate]
         around = self.near[focal, :PLANE].astype(jnp.int32)
         whole = jnp.all(archive.fitness[around] > -jnp.inf, axis=1)[:, None]
         elites = archive.solutions
-        # GPUs round factors to ten bits unless they are told not to.
+        # By default, GPUs round the factors to ten bits.
         expected = jnp.einsum("rk,rkd->rd", self.plane[focal], elites[around], precision=lax.Precision.HIGHEST)
         length = random.normals(words[0, :, None], elites.dtype)
         along = self.numbers["spread"] * length
         return jnp.where(whole, expected, elites[mate]) + along * (elites[near] - elites[other])
 
     def pairs(self, words: Array, state: State, rule: Array) -> tuple[Array, Array]:
-        """A focal task and its mate, which is solved, for each candidate: the best of `PAIRS` by the rule."""
+        """Return a focal task and a solved mate for each candidate: the best of `PAIRS` random pairs by the rule."""
         words, otherwise = words[:-1], words[-1]
         fitness = state.archive.fitness
         focal = uniform_integers(jnp.where(rule == ANYWHERE, words[:1], words), jnp.uint32(self.tasks))
         mate = self.neighbours(words, focal)
         above = fitness[mate] - jnp.maximum(fitness[focal], state.worst)
         above = above / jnp.where((rule == PROMISE) & (above > 0), 1.0 + state.vain[focal], 1.0)
-        # The last of the greatest; `argmax` would do, but its reduction is slower on a CPU.
+        # The last of several maxima. The reduction of `argmax` would be slower on a CPU.
         place = jnp.where(above == jnp.max(above, axis=0), jnp.arange(PAIRS)[:, None], 0)
         chosen = jnp.max(place, axis=0)[None]
         focal, mate = (jnp.take_along_axis(each, chosen, axis=0)[0] for each in (focal, mate))
         return focal, jnp.where(fitness[mate] > -jnp.inf, mate, solved_by(otherwise, state.archive))
 
     def neighbours(self, words: Array, focal: Array) -> Array:
-        """A task near each focal one: of rank r, counted from 1, with a probability that falls as 1 / r.
+        """Return a task near each focal task, where the neighbour of rank r has a probability proportional to 1 / r.
 
-        The lower half of a random word decides, whose upper half chose the task.
+        The rank is derived from the lower half of a random word, since the upper half selected the focal task.
         """
         if self.near is None:
             return uniform_integers(words * jnp.uint32(2654435761), jnp.uint32(self.tasks))
@@ -474,7 +505,7 @@ class AutoCore(Core):
         return self.near[focal, rank].astype(jnp.int32)
 
     def two_near(self, words: Array, archive: Archive, focal: Array, mate: Array) -> tuple[Array, Array]:
-        """Two of the `NEAR` nearest tasks of each focal one; its mate for one that is unsolved."""
+        """Return two of the `NEAR` nearest tasks of each focal task, replaced by its mate if they are unsolved."""
         if self.near is None:
             return mate, mate
         rank = uniform_integers(words, jnp.uint32(min(NEAR, self.near.shape[1])))
@@ -483,7 +514,7 @@ class AutoCore(Core):
         return one, two
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
-        """Insert the candidates, and learn which ways, rules, tasks and sizes brought something."""
+        """Insert the candidates, and update the credit of ways and rules, the step sizes and the distribution."""
         numbers, before = self.numbers, state.archive
         niches = evaluation.place(candidates.niches)
         origin = jnp.where(niches == NOWHERE, -1, candidates.origin[:, 0])
@@ -491,13 +522,13 @@ class AutoCore(Core):
         made = way[:, None] == jnp.arange(len(WAYS))
         ruled = (rule[:, None] == jnp.arange(len(RULES))) & (way > SHARED)[:, None]
         lineage = self.descended(state, candidates.origin[:, 1], made)
-        # What the archive was is read before it is written: otherwise the compiler keeps a copy.
+        # Reading the old archive before writing the new one saves the compiler a copy of it.
         lineage, solutions = lax.optimization_barrier((lineage, candidates.solutions))  # type: ignore[no-untyped-call]
         archive, success = archives.insert(before, solutions, niches, evaluation.fitness)
         old = before.fitness.at[niches].get(mode="fill", fill_value=0.0)
         above = evaluation.fitness - jnp.maximum(old, state.worst)
         gain = jnp.where(success, above, 0.0)
-        gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # nothing was solved, nothing to gain on
+        gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # without elites, `worst` is infinite
         vain = state.vain.at[niches].add(1.0, mode="drop")
         worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
         after = replace(
@@ -516,7 +547,15 @@ class AutoCore(Core):
         return after, Info(success=success)
 
     def descended(self, state: State, parents: Array, made: Array) -> Array:
-        """What each way has to do with candidates: that of their parents in part, the less the older these are."""
+        """Return the share of each way in the candidates, shape `(rows, ways)`.
+
+        Candidates inherit a part of their parent's shares, which decreases with the age of the parent.
+
+        Args:
+            state: the state before the insertion.
+            parents: parents' tasks, shape `(rows,)`; `NOWHERE` for candidates without a parent.
+            made: mask of the way that created each candidate, shape `(rows, ways)`.
+        """
         archive = state.archive
         age = (archive.told - archive.last_improved.at[parents].get(mode="fill", fill_value=0)) / self.rows
         share = self.numbers["heritage"] * self.numbers["discount"] ** age
@@ -524,7 +563,7 @@ class AutoCore(Core):
         return jnp.where(made, 1.0 - jnp.sum(inherited, axis=1, keepdims=True), 0.0) + inherited
 
     def resized(self, own: Array, sizes: Array, niches: Array, success: Array) -> Array:
-        """The sizes of steps, after these rows of which some were steps."""
+        """Return the standard deviations of `step` after a batch, in which `own` marks the candidates of `step`."""
         factor = jnp.exp(jnp.where(success, self.numbers["longer"], -self.numbers["shorter"]))
         place = jnp.where(own, niches, NOWHERE)
         sizes = sizes.at[place].multiply(factor, mode="drop")
@@ -532,27 +571,30 @@ class AutoCore(Core):
         return sizes.at[place].set(within, mode="drop")
 
     def told(self, shared: Shared, own: Array, solutions: Array, worth: Array) -> Shared:
-        """The shared distribution, after these rows of which some are its own; most batches have none."""
+        """Return the shared distribution after a batch, in which `own` marks its candidates; most batches have none."""
         inside = (solutions - self.lower) / self.width
         return lax.cond(jnp.any(own), lambda: shared.told(inside, worth, own, self.rates), lambda: shared)
 
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
-        """Insert them; no way made them, so none is rewarded."""
+        """Insert initial solutions. No way created them, so none is credited."""
         nothing = jnp.stack([jnp.full(len(candidates), -1), jnp.full(len(candidates), NOWHERE)], axis=1)
         return self.tell(state, replace(candidates, origin=nothing), evaluation)[0]
 
     def diagnostics(self, state: State) -> dict[str, Any]:
-        """How often each way was tried, in candidates, and how often it succeeded."""
+        """Return the number of candidates and of successes per way."""
         counts = {"tried": state.tried, "successes": state.successes}
         return {name: Columns(values=values, names=WAYS) for name, values in counts.items()}
 
 
 def _drawn(draw: Array, chances: Array) -> Array:
-    """The choice that a uniform number falls on; one without a chance is never drawn."""
+    """Convert a uniform number to a choice with these probabilities; choices with probability 0 are never drawn."""
     until = jnp.cumsum(chances)
     return jnp.sum(until[:-1] <= draw * until[-1], dtype=jnp.int32)
 
 
 def _worst_after(worst: Array, fitness: Array, replaced: Array) -> Array:
-    """The worst elite there is, infinity without any: looked for only if rows replaced it, or came where none was."""
+    """Return the fitness of the worst elite, infinity without elites.
+
+    It is recomputed only if the worst elite was replaced or a new task was solved.
+    """
     return lax.cond(jnp.any(replaced), lambda: jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf)), lambda: worst)

@@ -1,25 +1,27 @@
-"""CMA-ES on each task: independent searches, one a task, all in step.
+"""CMA-ES on each task: one independent search per task, with synchronised generations.
 
 The baseline "CMA-ES" of Mouret and Maguire (GECCO 2020, section 4.1), who ran Hansen's `cma` package on each task.
-This is the same algorithm for all tasks at once: weighted recombination with active covariance update and cumulative
+This is the same algorithm, vectorised over tasks: weighted recombination with active covariance update and cumulative
 step-size adaptation, with the parameters of `cma` 4.5 (Hansen, "The CMA Evolution Strategy: A Tutorial",
-arXiv:1604.00772; numbers at the ends of lines are its equations), and the boundary penalty of its `BoundPenalty`
+arXiv:1604.00772; numbers at the ends of lines refer to its equations), and the boundary penalty of its `BoundPenalty`
 (Hansen et al., "A Method for Handling Uncertainty in Evolutionary Optimization", IEEE TEC 2009, addendum). The tests
-compare them update by update.
+compare the two implementations update by update.
 
-Solutions outside of the box are evaluated at their nearest point inside and ranked with a penalty for the distance,
-whose weights adapt. There are no stopping criteria and no restarts.
+A solution outside the box is evaluated at the nearest point inside. It is ranked with a penalty for the distance, whose
+weights adapt. There are no stopping criteria and no restarts.
 
-Where this departs from `cma`:
+Deviations from `cma`:
 
-1. The penalty is computed from the solutions as they were drawn, as in `cma` before 4.0. Since then, without further
-   transformations, it is computed from the repaired ones, so it is always zero (`penalty=False` does that).
-2. The standard deviation starts at `sigma0`, as in `cma` before 3.3. Since then, it is cut to a third of the box
-   (`max_std=1/3` does that).
-3. Eigenvalues have a floor at the precision of the numbers, and sizes stay within what can be squared; `cma` changes
-   coordinates instead. The decomposition is made anew in each generation, not lazily.
-4. An evaluation that failed or is infeasible ranks last; if all of a task's generation are, its distribution waits.
-5. Populations below 6 are drawn as all others, not in mirrored pairs.
+1. The penalty is computed from the solutions before repair, as in `cma` before 4.0. In later versions, without further
+   transformations, it is computed from repaired solutions and is always zero (`penalty=False` does that).
+2. The standard deviation starts at `sigma0`, as in `cma` before 3.3. In later versions it is limited to a third of the
+   box's width (`max_std=1/3` does that).
+3. Eigenvalues have a lower bound relative to the floating-point precision, and step sizes stay in the range where
+   squares neither overflow nor underflow; `cma` rescales coordinates instead. The eigendecomposition is computed in
+   every generation, not lazily.
+4. Failed and infeasible evaluations rank last. If a task's whole generation consists of them, its distribution does not
+   change.
+5. Populations below 6 are drawn like all others, not in mirrored pairs.
 """
 
 import math
@@ -52,16 +54,17 @@ from taskelites.problem.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class CmaEs:
-    """The settings of CMA-ES on each task.
+    """Settings of CMA-ES on each task.
 
-    A step is a generation of all tasks, so the batch size makes no difference to the search.
+    A step is one generation of all tasks, so the batch size does not affect the search.
 
     Args:
-        population: solutions a generation, of each task; None for the default, 4 + floor(3 log dim).
-        x0: where in the box each search starts, in widths of the box: 0.5 is its middle.
-        sigma0: the standard deviation at the start, in widths of the box.
-        penalty: whether solutions outside of the box are penalised, or only moved to its border.
-        max_std: the most that the standard deviation of any coordinate may be, in widths of the box; None for any.
+        population: number of solutions per generation and task; None for the default, 4 + floor(3 log dim).
+        x0: initial mean in the unit box, the same in all dimensions: 0.5 is the centre.
+        sigma0: initial standard deviation, as a fraction of the box's width.
+        penalty: whether solutions outside the box are penalised, or only repaired.
+        max_std: upper limit of the standard deviation of each coordinate, as a fraction of the box's width; None for no
+            limit.
 
     Example:
         >>> import taskelites as te
@@ -84,16 +87,16 @@ class CmaEs:
         if self.population is not None:
             object.__setattr__(self, "population", whole_number("population", self.population, least=2, most=2**16))
         if not (isinstance(self.x0, int | float) and 0 <= self.x0 <= 1):
-            raise InvalidValueError(f"x0 must be a place in the box, from 0 to 1, not {self.x0!r}")
+            raise InvalidValueError(f"x0 must be a number between 0 and 1 (in box widths), not {self.x0!r}")
         for name in ("sigma0", "max_std"):
             value = getattr(self, name)
             if not ((name == "max_std" and value is None) or (isinstance(value, int | float) and 0 < value < math.inf)):
-                raise InvalidValueError(f"{name} must be a number of box widths above 0, not {value!r}")
+                raise InvalidValueError(f"{name} must be a finite number greater than 0 (in box widths), not {value!r}")
         if not isinstance(self.penalty, bool):
             raise InvalidTypeError(f"penalty must be True or False, not {self.penalty!r}")
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "CmaEsCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         dim = len(problem.lower)
         population = self.population or 4 + math.floor(3 * math.log(dim))
@@ -112,26 +115,26 @@ class CmaEs:
         )
 
 
-# GPUs multiply matrices with ten bits of precision unless they are told not to.
+# By default, GPUs multiply matrices with ten bits of precision.
 _exact_products = partial(jax.default_matmul_precision, "highest")
 
 
 def _array(value: Any) -> Array:
-    """An array of a settled type; that of a Python number would give way to others, and change on its way."""
+    """Convert a number to an array with a strong dtype; a weak dtype could change during the search."""
     return constant(value, np.float64)
 
 
 @record
 class Rates:
-    """The constants of the strategy; tutorial, table 1.
+    """Strategy parameters (table 1 of the tutorial).
 
     Attributes:
-        weights: `(population,)`, of the ranks, the best first; those of the worse half are negative.
-        mu_eff: how many equal parents the positive weights are worth.
-        c_sigma, d_sigma: of the step-size: its path's memory, its damping.
-        c_c, c_1, c_mu: of the covariance matrix: its path's memory, its learning rates.
-        per_chi: one over the mean length of a standard normal vector. (The compiler divides many numbers by one in
-            another way than one by one, and the last digit would depend on how many there are.)
+        weights: recombination weights by rank, best first, shape `(population,)`; negative for the worse half.
+        mu_eff: variance effective selection mass of the positive weights.
+        c_sigma, d_sigma: decay rate of the evolution path and damping of the step size.
+        c_c, c_1, c_mu: decay rate of the evolution path and learning rates of the covariance matrix.
+        per_chi: reciprocal of the expected norm of a standard normal vector. It is stored as a reciprocal because
+            compiled divisions round differently for different numbers of tasks.
     """
 
     weights: np.ndarray
@@ -145,7 +148,7 @@ class Rates:
 
 
 def rates(dim: int, population: int) -> Rates:
-    """The default constants for a dimension and a population.
+    """Return the default strategy parameters for a dimension and a population size.
 
     Example:
         >>> from taskelites.algorithms.cma_es import rates
@@ -177,20 +180,22 @@ def rates(dim: int, population: int) -> Rates:
 
 @record
 class Distribution:
-    """Where the search of one task stands, in widths of the box. `dim` numbers unless another shape is named.
+    """Search distribution of one task, in the unit box. Arrays have shape `(dim,)` unless another shape is given.
 
     Attributes:
-        mean: of the normal distribution that solutions are drawn from.
-        sigma: `()`, the step size.
-        scaling: of the coordinates, all ones but where `max_std` is at work.
-        covariance: `(dim, dim)`.
-        axes: `(dim, dim)`, its eigenvectors, one a column.
-        lengths: the square roots of its eigenvalues.
-        path_sigma: the evolution path of the step size.
-        path: that of the covariance matrix.
-        penalty: the weights of the boundary penalty.
-        spreads: `(memory,)`, the interquartile ranges of the last generations' fitness; 0 before there were as many.
-        weighted: `()`, whether the weights have been set, which is when the mean first leaves the box.
+        mean: mean of the normal distribution.
+        sigma: step size, a scalar.
+        scaling: scaling of the coordinates, which enforces `max_std`; otherwise all ones.
+        covariance: covariance matrix, shape `(dim, dim)`.
+        axes: eigenvectors of the covariance matrix in columns, shape `(dim, dim)`.
+        lengths: square roots of its eigenvalues.
+        path_sigma: evolution path of the step size.
+        path: evolution path of the covariance matrix.
+        penalty: weights of the boundary penalty.
+        spreads: interquartile ranges of the cost in recent generations, divided by the variance of the distribution,
+            latest first, shape `(memory,)`; 0 in unused entries.
+        weighted: whether the penalty weights were initialised, a scalar. This happens when the mean first leaves the
+            box.
     """
 
     mean: Array
@@ -207,7 +212,7 @@ class Distribution:
 
 
 def start(dim: int, population: int, x0: Array, sigma0: Array, max_std: Array | None) -> Distribution:
-    """The distribution before the first generation."""
+    """Return the initial distribution of one task."""
     ones = jnp.ones(dim)
     return Distribution(
         mean=jnp.full(dim, x0),
@@ -225,12 +230,12 @@ def start(dim: int, population: int, x0: Array, sigma0: Array, max_std: Array | 
 
 
 def draw(now: Distribution, normal: Array) -> Array:
-    """Steps from the mean, in step sizes, from standard normal numbers, both `(population, dim)`."""
+    """Convert standard normal numbers to steps from the mean in units of sigma, both of shape `(population, dim)`."""
     return (normal * now.lengths) @ now.axes.T  # (38), (39)
 
 
 def reach(now: Distribution, steps: Array) -> Array:
-    """Where such steps lead, `(population, dim)`; it may be outside of the box."""
+    """Return the solutions at these steps from the mean, shape `(population, dim)`; they can be outside the box."""
     return now.mean + now.sigma * now.scaling * steps  # (40)
 
 
@@ -244,15 +249,15 @@ def update(
     *,
     penalise: bool,
 ) -> Distribution:
-    """Learn from one generation of one task.
+    """Update the distribution of one task with one generation.
 
     Args:
-        now: the distribution that the solutions were drawn from.
-        steps: `(population, dim)`, what `draw` gave. The solutions would not do: near the end, they are equal in all
-            digits that they have.
-        cost: `(population,)`, to be minimised; infinite where an evaluation failed.
-        generation: its number, from 1.
-        rates: the constants.
+        now: the distribution from which the generation was drawn.
+        steps: steps returned by `draw`, shape `(population, dim)`. They cannot be recomputed from the solutions, which
+            are equal in all digits once the search has converged.
+        cost: cost to minimise, shape `(population,)`; infinite for failed and infeasible evaluations.
+        generation: index of the generation, from 1.
+        rates: strategy parameters.
         max_std: see `CmaEs`.
         penalise: whether to add the boundary penalty.
     """
@@ -283,7 +288,7 @@ def update(
         (1 - forgotten) * now.covariance + rates.c_1 * jnp.outer(path, path) + rates.c_mu * (steps.T * weights) @ steps
     )  # (47)
     growth = (c_sigma / rates.d_sigma) * (jnp.sqrt(squared) * rates.per_chi - 1)
-    least = _least(mean.dtype)  # (3)
+    least = _smallest_squarable(mean.dtype)  # (3)
     sigma = jnp.clip(now.sigma * jnp.exp(jnp.clip(growth, -1.0, 1.0)), least, 1 / least)  # (44)
     covariance = (covariance + covariance.T) / 2
     after = replace(after, mean=mean, sigma=sigma, covariance=covariance, path_sigma=path_sigma, path=path)
@@ -295,7 +300,7 @@ def update(
 
 
 def _update_penalty(now: Distribution, cost: Array, generation: Array, rates: Rates) -> Distribution:
-    """The weights of the boundary penalty, raised where the mean is far outside for the spread of the fitness."""
+    """Update the weights of the boundary penalty, which increase for coordinates whose mean is far outside the box."""
     population, dim = len(cost), len(now.mean)
     variance = jnp.square(now.sigma) * jnp.diagonal(now.covariance)
     away = (now.mean - jnp.clip(now.mean, 0.0, 1.0)) / jnp.sqrt(variance)
@@ -317,11 +322,11 @@ def _update_penalty(now: Distribution, cost: Array, generation: Array, rates: Ra
 
 
 def decompose(now: Distribution) -> Distribution:
-    """With the eigenvectors and eigenvalues of the covariance matrix made anew; for any number of tasks at once."""
+    """Recompute the eigendecomposition of the covariance matrix, for one task or a batch of tasks."""
     values, axes = jnp.linalg.eigh(now.covariance)
     greatest = values[..., -1]
-    least = _least(values.dtype)
-    # A covariance matrix that leaves the range of the numbers hands its size to sigma.
+    least = _smallest_squarable(values.dtype)
+    # Move the scale of the covariance matrix to sigma before it overflows or underflows.
     size = jnp.where((greatest < least) | (greatest > 1 / least), greatest, 1.0)
     values = jnp.maximum(values, np.finfo(values.dtype).eps * greatest[..., None]) / size[..., None]  # (3)
     return replace(
@@ -334,20 +339,20 @@ def decompose(now: Distribution) -> Distribution:
     )
 
 
-def _least(real: Any) -> float:
-    """How small a number may become that is still to be squared."""
+def _smallest_squarable(real: Any) -> float:
+    """Return the smallest number whose square does not underflow, with a margin."""
     return float(np.finfo(real).tiny ** 0.4)
 
 
 @record
 class State:
-    """What the next generation needs.
+    """State of CMA-ES on each task.
 
     Attributes:
-        key: of the run; each generation derives its own from it.
-        step: how many generations were asked.
-        archive: the best solution seen of each task.
-        search: a distribution for each task, side by side.
+        key: random key of the run, from which each generation derives its own.
+        step: number of calls of `ask`.
+        archive: the elites.
+        search: the distributions of all tasks, stacked along the first axis.
     """
 
     key: Array
@@ -358,7 +363,7 @@ class State:
 
 @record
 class CmaEsCore(Core):
-    """CMA-ES on each task, bound to a problem."""
+    """Core of CMA-ES on each task."""
 
     lower: Array
     upper: Array
@@ -373,11 +378,11 @@ class CmaEsCore(Core):
 
     @property
     def rows(self) -> int:
-        """A generation of each task."""
+        """Number of candidates per `ask`: one generation of each task."""
         return self.population * self.tasks
 
     def init(self, key: Array) -> State:
-        """An empty archive, and each search at its start."""
+        """Return a state with an empty archive and the initial distributions."""
         dim = len(self.lower)
         one = start(dim, self.population, self.x0, self.sigma0, self.max_std)
         return State(
@@ -388,7 +393,7 @@ class CmaEsCore(Core):
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """A generation of each task: the first solution of all tasks, then the second of all, and so on."""
+        """Return one generation of each task: the first solution of every task, then the second, and so on."""
         shape = (self.tasks, self.population, len(self.lower))
         normal = random.normal(random.fold_in(state.key, state.step), shape, self.lower.dtype)
         with _exact_products():
@@ -397,7 +402,7 @@ class CmaEsCore(Core):
         inside = self.lower + jnp.clip(drawn, 0.0, 1.0) * (self.upper - self.lower)
         niches = jnp.tile(jnp.arange(self.tasks, dtype=jnp.int32), self.population)
         candidates = Candidates(
-            solutions=jnp.clip(inside, self.lower, self.upper),  # rounding may have passed the bounds
+            solutions=jnp.clip(inside, self.lower, self.upper),  # rounding can exceed the bounds
             niches=niches,
             tasks=task_rows(self.descriptors, niches),
             origin=_rows(steps),
@@ -405,7 +410,7 @@ class CmaEsCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
-        """Keep the best of each task, and learn from the generation if all of it was evaluated."""
+        """Insert the candidates, and update the distributions if the whole generation was evaluated."""
         state, info = super().tell(state, candidates, evaluation)
         fitness = evaluation.fitness
         cost = jnp.where(jnp.isfinite(fitness), -fitness, jnp.inf).reshape(self.population, self.tasks).T
@@ -419,17 +424,17 @@ class CmaEsCore(Core):
         return replace(state, search=after), info
 
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
-        """Keep the best of each task, and start the search of a task that has a solution there."""
+        """Insert initial solutions, and start the search of each solved task from its elite."""
         state, _ = super().tell(state, candidates, evaluation)
         place = (state.archive.solutions - self.lower) / (self.upper - self.lower)
         mean = jnp.where(jnp.isfinite(state.archive.fitness)[:, None], place, state.search.mean)
         return replace(state, search=replace(state.search, mean=mean))
 
     def diagnostics(self, state: State) -> dict[str, Array]:
-        """The step size, in widths of the box: the median over the tasks."""
+        """Return the median of the step sizes over tasks, in box widths."""
         return {"sigma_median": jnp.median(state.search.sigma)}
 
 
 def _rows(each: Array) -> Array:
-    """What is `(tasks, population, dim)` as rows, candidate by candidate."""
+    """Reshape from `(tasks, population, dim)` to `(population * tasks, dim)`."""
     return each.swapaxes(0, 1).reshape(-1, each.shape[-1])

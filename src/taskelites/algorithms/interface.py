@@ -1,8 +1,8 @@
-"""What an algorithm is: frozen settings that bind to a problem, giving a core of three pure functions.
+"""The interface of an algorithm: frozen settings, and a core with three pure functions.
 
-`core.init(key) -> state`, `core.ask(state) -> (candidates, state)`, `core.tell(state, candidates, evaluation) ->
-(state, info)`. The core is a pytree that holds the problem's arrays, so it is an argument of compiled programs, not a
-constant inside of them. CONTRIBUTING.md shows how to write one.
+Settings are bound to a problem, which gives the core: `core.init(key) -> state`, `core.ask(state) -> (candidates,
+state)`, and `core.tell(state, candidates, evaluation) -> (state, info)`. The core is a pytree of the problem's arrays.
+It is therefore an argument of compiled programs, not a constant in them. CONTRIBUTING.md shows how to write a core.
 """
 
 from dataclasses import replace
@@ -31,7 +31,6 @@ __all__ = [
     "Kept",
     "Settings",
     "State",
-    "as_random_start",
     "box_arrays",
     "described",
     "descriptors_of",
@@ -41,23 +40,25 @@ __all__ = [
     "share_or_number",
     "start_steps",
     "task_rows",
+    "valid_random_start",
 ]
 
-# A niche that no archive has: what is sent there is not written and not counted.
+# An out-of-range niche. Candidates with this niche are neither stored nor counted.
 NOWHERE = np.int32(2**31 - 1)
 
 
 @record
 class Candidates:
-    """What is to be evaluated, one candidate a row.
+    """Candidates to evaluate, one per row.
 
     Attributes:
-        solutions: `(rows, dim)`.
-        niches: `(rows,)`, where each competes; a task's number in algorithms with one elite a task.
-        tasks: `(rows, k)`, the descriptors that the fitness receives; None where tasks have no descriptors (the niche
-            then says which object it receives).
-        numbers: `(rows,)`, the numbers of the tasks, where they are not the niches.
-        origin: whatever the algorithm wants back with the results, one entry a row.
+        solutions: shape `(rows, dim)`.
+        niches: niches in which the candidates compete, shape `(rows,)`; the task's index in algorithms with one elite
+            per task.
+        tasks: descriptors that the fitness receives, shape `(rows, k)`; None if tasks have no descriptors, and the
+            fitness receives the object of the niche's task.
+        numbers: indices of the tasks, shape `(rows,)`; None if they are the niches.
+        origin: data that the algorithm gets back with the results, one entry per row.
     """
 
     solutions: Any
@@ -72,12 +73,13 @@ class Candidates:
 
 @record
 class Evaluation:
-    """What came of it.
+    """Results of an evaluation.
 
     Attributes:
-        fitness: `(rows,)`.
-        told: `(rows,)`, False for rows that were not evaluated (yet), which stand at the end; None if all were.
-        behaviour: `(rows, behaviour_dim)`, for algorithms that ask for it.
+        fitness: shape `(rows,)`.
+        told: mask of the rows that were evaluated, shape `(rows,)`; None if all were. Rows that were not evaluated come
+            last.
+        behaviour: shape `(rows, behaviour_dim)`, for algorithms that use it.
     """
 
     fitness: Array
@@ -85,24 +87,28 @@ class Evaluation:
     behaviour: Array | None = None
 
     def place(self, niches: Array) -> Array:
-        """The niches, with rows that were not evaluated sent nowhere."""
+        """Return the niches, with `NOWHERE` for rows that were not evaluated."""
         return niches if self.told is None else jnp.where(self.told, niches, NOWHERE)
 
 
 @record
 class Info:
-    """Diagnostics of one `tell`: which rows became elites at their turn, `(rows,)`."""
+    """Diagnostics of one `tell`.
+
+    Attributes:
+        success: mask of the rows that became elites, shape `(rows,)`.
+    """
 
     success: Array
 
 
 @record
 class Columns:
-    """Numbers of the history that belong together, a column each: `tried_copy` for "tried" and the name "copy".
+    """Related columns of the history, such as `tried_copy` for the diagnostic "tried" and the name "copy".
 
     Attributes:
-        values: `(columns,)`; one array, since each that is fetched from the device takes time.
-        names: of the columns.
+        values: shape `(columns,)`; a single array, since each transfer from the device takes time.
+        names: names of the columns.
     """
 
     values: Array
@@ -110,11 +116,11 @@ class Columns:
 
 
 class Elites(NamedTuple):
-    """The best solution of each task, as a result reports it.
+    """The best solution per task, as reported by a result.
 
     Attributes:
-        archive: one niche a task.
-        tasks: `(n, k)`, the tasks' descriptors, where the algorithm itself chose them (on a `te.Box`); else None.
+        archive: archive with one niche per task.
+        tasks: descriptors of the tasks, shape `(n, k)`, if the algorithm chose them (on a `te.Box`); otherwise None.
     """
 
     archive: Archive
@@ -122,14 +128,15 @@ class Elites(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Solutions that an algorithm keeps besides the best of each task: what `Result.repertoire` is made of.
+    """Solutions for `Result.repertoire`, from an algorithm that stores more than the best one per task.
 
     Attributes:
-        numbers: `(m,)`, the task of each row.
-        solutions: `(m, dim)`.
-        fitness: `(m,)`; -inf in a row that holds nothing.
-        behaviour: `(m, b)`, what each does, where that is known.
-        tasks: `(m, k)`, the descriptors that each was evaluated on, where they are not those of its task.
+        numbers: index of each row's task, shape `(m,)`.
+        solutions: shape `(m, dim)`.
+        fitness: shape `(m,)`; -inf in empty rows.
+        behaviour: shape `(m, b)`, if the algorithm uses it.
+        tasks: descriptors with which each solution was evaluated, shape `(m, k)`; None if they are the descriptors of
+            its task.
     """
 
     numbers: Array
@@ -141,7 +148,13 @@ class Kept(NamedTuple):
 
 @record
 class State:
-    """All that a simple algorithm keeps: the key of the run, how many steps were asked, the elites."""
+    """State of an algorithm that stores nothing but elites.
+
+    Attributes:
+        key: random key of the run.
+        step: number of calls of `ask`.
+        archive: the elites.
+    """
 
     key: Array
     step: Array
@@ -149,74 +162,80 @@ class State:
 
 
 class Core:
-    """What a core provides; a state has an `archive`.
+    """Base class of cores. The state can be any pytree with an `archive`.
 
     Attributes:
-        any_order: whether candidates may be told in any order and grouping, and more asked before they are.
+        any_order: whether candidates can be told in any order and grouping, also after further calls of `ask`.
     """
 
     any_order: ClassVar[bool] = False
 
     @property
     def behaviour_dim(self) -> int:
-        """How many numbers of the behaviour that the fitness returns it uses; 0 for none."""
+        """Number of behaviour values that the core needs from the fitness; 0 if it does not use the behaviour."""
         return 0
 
     @property
     def rows(self) -> int:
-        """How many candidates each `ask` gives."""
+        """Number of candidates per `ask`."""
         raise NotImplementedError
 
     def init(self, key: Array) -> Any:
-        """The state before the first step."""
+        """Return the initial state."""
         raise NotImplementedError
 
     def ask(self, state: Any) -> tuple[Candidates, Any]:
-        """The next candidates."""
+        """Return the next candidates and the new state."""
         raise NotImplementedError
 
     def tell(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Info]:
-        """Learn from their evaluation: here, keep the best of each niche."""
+        """Update the state with evaluated candidates. The default inserts them into the archive."""
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)
         return replace(state, archive=archive), Info(success=success)
 
     def opening(self, state: Any) -> Candidates | None:
-        """Candidates that come before the first step and are told by `adopt`, where an algorithm begins otherwise."""
+        """Return candidates to evaluate before the first step and to pass to `adopt`; None if there are none."""
         return None
 
     def adopt(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> Any:
-        """Take in what came before the first step: the opening, and solutions that the user knew (with no `origin`)."""
+        """Update the state with candidates evaluated before the first step.
+
+        These are the candidates of `opening`, or initial solutions from the user, which have no `origin`.
+        """
         return self.tell(state, candidates, evaluation)[0]
 
     def elites(self, state: Any) -> Elites:
-        """The best solution of each task."""
+        """Return the best solution per task."""
         return Elites(state.archive)
 
     def kept(self, state: Any) -> Kept | None:
-        """What it keeps besides the best of each task, where it does."""
+        """Return the solutions for `Result.repertoire`; None if only the best one per task is stored."""
         return None
 
     def diagnostics(self, state: Any) -> dict[str, Any]:
-        """Numbers worth a column in the history: each an array `()`, `Columns`, or a pair of numbers and values."""
+        """Return additional columns of the history.
+
+        Each value is a scalar array, a `Columns` object, or a pair of arrays: column suffixes and values.
+        """
         return {}
 
 
 class Settings(Protocol):
-    """What a settings object provides: a name, and `bind`."""
+    """Interface of the settings of an algorithm."""
 
     name: ClassVar[str]
 
     @property
     def uses_distance(self) -> bool:
-        """Whether the distance between tasks makes a difference."""
+        """Whether the algorithm uses the distance between tasks."""
 
     def bind(self, problem: Problem, batch_size: int = 64) -> Core:
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
 
 
 def box_arrays(problem: Problem) -> tuple[Array, Array]:
-    """The bounds of a solution in the precision that JAX has now, rounded inwards where they must be rounded."""
+    """Return the bounds of solutions in JAX's default precision, rounded towards the inside of the box."""
     real = dtypes.canonicalize_dtype(np.float64)
     lower, upper = problem.lower.astype(real), problem.upper.astype(real)
     return (
@@ -226,23 +245,29 @@ def box_arrays(problem: Problem) -> tuple[Array, Array]:
 
 
 def random_solutions(key: Array, rows: int, lower: Array, upper: Array) -> Array:
-    """Solutions uniformly at random in the box, `(rows, dim)`."""
+    """Return uniform random solutions in the box, shape `(rows, dim)`."""
     inside = lower + random.uniform(key, (rows, len(lower)), lower.dtype) * (upper - lower)
-    return jnp.minimum(inside, upper)  # which rounding may have passed
+    return jnp.minimum(inside, upper)  # rounding can exceed the upper bound
 
 
 def random_tasks(key: Array, rows: int, tasks: int) -> Array:
-    """Numbers of tasks, uniformly at random, `(rows,)`."""
+    """Return uniform random task indices, shape `(rows,)`."""
     return uniform_integers(random.words(key, (rows,)), jnp.uint32(tasks))
 
 
-def as_random_start(value: int | float) -> int | float:
-    """A number of random solutions, or a share of the tasks, or an error."""
+def valid_random_start(value: int | float) -> int | float:
+    """Validate `random_start`: a number of random solutions, or a share of the number of tasks."""
     return share_or_number("random_start", value, of="solutions")
 
 
 def share_or_number(name: str, value: int | float, *, of: str) -> int | float:
-    """A whole number of something, or a share of the tasks, or an error that names the argument."""
+    """Validate an argument that is a whole number or a share of the number of tasks.
+
+    Args:
+        name: name of the argument in error messages.
+        value: the value to check.
+        of: what the whole number counts, in error messages.
+    """
     if isinstance(value, float) and not (value > 1 and value.is_integer()):
         if not 0 < value < 1:
             expected = f"a whole number of {of} or a share of the tasks between 0 and 1"
@@ -252,22 +277,28 @@ def share_or_number(name: str, value: int | float, *, of: str) -> int | float:
 
 
 def start_steps(random_start: int | float, tasks: int, batch_size: int) -> int:
-    """How many whole batches hold so many random solutions (or that share of the tasks)."""
+    """Return the number of batches of random solutions, rounded up.
+
+    Args:
+        random_start: number of random solutions, or a share of the number of tasks.
+        tasks: number of tasks.
+        batch_size: number of solutions per batch.
+    """
     start = random_start * tasks if isinstance(random_start, float) else random_start
     return int(-(-start // batch_size))
 
 
 def descriptors_of(tasks: Tasks) -> Array | None:
-    """The descriptors of all tasks, where they have some, in the precision that JAX has now."""
+    """Return the descriptors of all tasks in JAX's default precision; None if they have no descriptors."""
     return None if tasks.descriptors is None else constant(tasks.descriptors)
 
 
 def described(fitness: Array, behaviour: Array) -> Array:
-    """The fitness, NaN (failed) where it is a number but the behaviour has NaN in it."""
+    """Return the fitness, with NaN (failed) where the fitness is finite but the behaviour contains NaN."""
     unknown = jnp.isfinite(fitness) & jnp.any(jnp.isnan(behaviour), axis=1)
     return jnp.where(unknown, jnp.nan, fitness)
 
 
 def task_rows(descriptors: Array | None, niches: Array) -> Array | None:
-    """What the fitness receives for these tasks, where tasks have descriptors."""
+    """Return the descriptors of each niche's task, shape `(rows, k)`; None if tasks have no descriptors."""
     return None if descriptors is None else descriptors[niches]

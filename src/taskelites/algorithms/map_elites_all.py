@@ -1,11 +1,13 @@
-"""MAP-Elites on all tasks: children of elites, each tried on every task and competing in all of them.
+"""MAP-Elites on all tasks: children of elites, each evaluated on every task.
 
-The baseline "vanilla MAP-Elites (all tasks)" of Mouret and Maguire (GECCO 2020, section 4.1). A step costs the batch
-size times the number of tasks in evaluations, so there are few of them: 3 in 1,000,000 evaluations on 5000 tasks.
+The baseline "vanilla MAP-Elites (all tasks)" of Mouret and Maguire (GECCO 2020, section 4.1). The number of evaluations
+per step is the batch size times the number of tasks, so there are few steps: 3 in 1,000,000 evaluations on 5000 tasks.
 
-Where this departs from the paper, as for Multi-task MAP-Elites: the random solutions of the initialisation, each on one
-random task, keep the better of two, count as evaluations and come in whole batches; parents are drawn among solved
-tasks, and while nothing is solved, random solutions take the children's place.
+Deviations from the paper, the same as for Multi-task MAP-Elites:
+
+1. Each random solution of the initialisation is evaluated on one random task. The better of two on one task is kept.
+   They count as evaluations and come in full batches.
+2. Parents are drawn among solved tasks. While no task is solved, random solutions replace the children.
 """
 
 from dataclasses import dataclass, field
@@ -19,10 +21,10 @@ from taskelites.algorithms.interface import (
     Candidates,
     Core,
     State,
-    as_random_start,
     replace,
     start_steps,
     task_rows,
+    valid_random_start,
 )
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
 from taskelites.core import archive as archives
@@ -34,12 +36,12 @@ from taskelites.problem.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class MapElitesAll:
-    """The settings of MAP-Elites on all tasks.
+    """Settings of MAP-Elites on all tasks.
 
     Args:
-        variation: as for `MultiTaskMapElites`.
-        random_start: how many random solutions come first, each on one random task, rounded up to whole batches; or a
-            share of the tasks.
+        variation: see `MultiTaskMapElites`.
+        random_start: number of initial random solutions, each on one random task, rounded up to full batches, or a
+            share of the number of tasks.
 
     Example:
         >>> import taskelites as te
@@ -57,10 +59,10 @@ class MapElitesAll:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variation", as_variation(self.variation))
-        object.__setattr__(self, "random_start", as_random_start(self.random_start))
+        object.__setattr__(self, "random_start", valid_random_start(self.random_start))
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "MapElitesAllCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         one_task_each = MultiTaskMapElites(tournament=1, variation=self.variation).bind(problem, batch_size)
         return MapElitesAllCore(
@@ -72,7 +74,7 @@ class MapElitesAll:
 
 @record
 class MapElitesAllCore(Core):
-    """MAP-Elites on all tasks, bound to a problem: it makes its candidates as MAP-Elites on random tasks does."""
+    """Core of MAP-Elites on all tasks. It creates solutions with the core of MAP-Elites with random tasks."""
 
     any_order: ClassVar[bool] = True
 
@@ -82,28 +84,28 @@ class MapElitesAllCore(Core):
 
     @property
     def batch_size(self) -> int:
-        """How many candidates a step makes."""
+        """Number of solutions per step, each evaluated on all tasks."""
         return self.one_task_each.batch_size
 
     @property
     def rows(self) -> int:
-        """Each candidate on each task."""
+        """Number of candidates per `ask`: the batch size times the number of tasks."""
         return self.batch_size * self.tasks
 
     def init(self, key: Array) -> State:
-        """An empty archive; the steps of the opening are behind it."""
+        """Return a state with an empty archive. The step counter starts after the steps of `opening`."""
         archive = archives.empty(self.tasks, len(self.one_task_each.lower))
         return State(key=key, step=jnp.int32(self.start_steps), archive=archive)
 
     def opening(self, state: State) -> Candidates:
-        """Random solutions, each on a random task."""
+        """Return random solutions, each on a random task."""
         keys = jax.vmap(lambda step: random.fold_in(random.fold_in(state.key, step), 0))(jnp.arange(self.start_steps))
         solutions, niches = jax.vmap(self.one_task_each.random)(keys)
         solutions, niches = solutions.reshape(-1, solutions.shape[-1]), niches.ravel()
         return Candidates(solutions=solutions, niches=niches, tasks=task_rows(self.one_task_each.descriptors, niches))
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """Children of random elites on all tasks, candidate by candidate."""
+        """Return children of random elites on all tasks, ordered by child and then by task."""
         key = random.fold_in(state.key, state.step)
         anything, _ = self.one_task_each.random(random.fold_in(key, 0))
         children, *_ = self.one_task_each.children(random.fold_in(key, 1), state.archive, jnp.int32(0))

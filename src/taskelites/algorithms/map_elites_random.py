@@ -1,13 +1,13 @@
-"""MAP-Elites with random tasks: children of elites, each tried on a task chosen uniformly at random.
+"""MAP-Elites with random tasks: children of elites, each evaluated on a task drawn uniformly.
 
-The baseline "vanilla MAP-Elites (random task)" of Mouret and Maguire (GECCO 2020, section 4.1). It is Multi-task
-MAP-Elites with a tournament of size 1, and is made of it; the distance between tasks makes no difference.
+The baseline "vanilla MAP-Elites (random task)" of Mouret and Maguire (GECCO 2020, section 4.1). It is implemented as
+Multi-task MAP-Elites with a tournament of size 1. The distance between tasks is not used.
 """
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from taskelites.algorithms.interface import as_random_start
+from taskelites.algorithms.interface import valid_random_start
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElites, MultiTaskMapElitesCore
 from taskelites.core.variation import IsoLine, as_variation
 from taskelites.problem.problem import Problem
@@ -15,11 +15,11 @@ from taskelites.problem.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class MapElitesRandom:
-    """The settings of MAP-Elites with random tasks.
+    """Settings of MAP-Elites with random tasks.
 
     Args:
-        variation: as for `MultiTaskMapElites`.
-        random_start: how many random solutions come first, rounded up to whole batches; or a share of the tasks.
+        variation: see `MultiTaskMapElites`.
+        random_start: number of initial random solutions, rounded up to full batches, or a share of the number of tasks.
 
     Example:
         >>> import taskelites as te
@@ -37,10 +37,10 @@ class MapElitesRandom:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variation", as_variation(self.variation))
-        object.__setattr__(self, "random_start", as_random_start(self.random_start))
+        object.__setattr__(self, "random_start", valid_random_start(self.random_start))
 
     def bind(self, problem: Problem, batch_size: int = 64) -> MultiTaskMapElitesCore:
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         problem.finite_tasks(self.name)
         same = MultiTaskMapElites(tournament=1, variation=self.variation, random_start=self.random_start)
         return same.bind(problem, batch_size)

@@ -1,20 +1,22 @@
-"""MONET: tasks in a network, each learning by itself and from its neighbours.
+"""MONET: a network of tasks, with individual and social learning.
 
-Hatzky, Bartz-Beielstein, Eiben and Yaman (PPSN 2026, arXiv 2604.21991). A task is linked to its N nearest ones. Each
-candidate is for a focal task, chosen uniformly at random: with probability p_ind its elite plus Gaussian noise
-(individual learning), else a crossover of its elite with that of a neighbour (social learning).
+Hatzky, Bartz-Beielstein, Eiben and Yaman (PPSN 2026, arXiv 2604.21991). Each task is linked to its N nearest tasks. The
+focal task of a candidate is drawn uniformly. With probability p_ind, the candidate is the focal task's elite plus
+Gaussian noise (individual learning). Otherwise it is a crossover of this elite and a neighbour's elite (social
+learning).
 
-Where this departs from the paper, or reads it:
+Deviations from the paper, and interpretations of it:
 
-1. Equal fitness does not replace: one rule for all algorithms that are compared. `ties=True` is the paper's rule.
-2. The random solutions of the initialisation come in whole batches, and keep the better of two on one task.
-3. All candidates of a batch see the archive as it was before it.
-4. The N nearest do not include the focal task itself. The neighbour is drawn among those of them that are solved, or is
-   the fittest (the nearest of the fittest). If none is solved, the focal task learns by itself.
-5. An empty focal task takes its neighbour's solution as it is, whatever p_ind; a random one if no neighbour is solved.
-   If the task was tried before and every result failed, noise is added to what it takes: the same again would fail
-   again.
-6. Tasks without a distance have no nearest ones: the N are then random other tasks, anew for each candidate.
+1. Equal fitness does not replace an elite. All algorithms share this rule, so that comparisons are fair. `ties=True`
+   selects the paper's rule.
+2. Random solutions of the initialisation come in full batches. If two have the same task, the better one is kept.
+3. All candidates of a batch are based on the archive before the batch.
+4. The N nearest tasks do not include the focal task. The neighbour is a random solved one of them, or the fittest one
+   (the nearest of several fittest). If none is solved, the focal task learns individually.
+5. If the focal task is unsolved, the candidate is its neighbour's solution, whatever p_ind, or a random solution if no
+   neighbour is solved. If the task was evaluated before and every evaluation failed, noise is added to the neighbour's
+   solution, since the same solution could fail again.
+6. Without a distance, the N neighbours are random other tasks, drawn again for each candidate.
 """
 
 from dataclasses import dataclass
@@ -30,7 +32,6 @@ from taskelites.algorithms.interface import (
     Evaluation,
     Info,
     State,
-    as_random_start,
     box_arrays,
     descriptors_of,
     random_solutions,
@@ -39,6 +40,7 @@ from taskelites.algorithms.interface import (
     share_or_number,
     start_steps,
     task_rows,
+    valid_random_start,
 )
 from taskelites.core import archive as archives
 from taskelites.core import random
@@ -50,7 +52,7 @@ from taskelites.errors import InvalidTypeError, InvalidValueError, one_of, whole
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 
-# What the paper settled on for each of its domains.
+# Settings that the paper tuned for each of its domains.
 TUNED: dict[str, dict[str, Any]] = {
     "archery": {"neighbours": 0.39, "individual": 0.22, "neighbour": "best"},
     "arm": {"neighbours": 0.001, "individual": 0.54, "neighbour": "best"},
@@ -61,18 +63,18 @@ TUNED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Monet:
-    """The settings of MONET.
+    """Settings of MONET.
 
     Args:
-        tuned: the name of a domain ("archery", "arm", "cartpole", "hexapod") on which the paper tuned the first three;
-            what is given beside it goes before.
-        neighbours: how many of the nearest tasks each is linked to (N): a number, or a share of the tasks, of which at
-            least one; 0.05 by default. All others, if it is more than there are.
-        individual: the probability of learning by itself (p_ind); 0.3 by default.
-        neighbour: "best", the fittest of the neighbours (the default), or "random", any of them.
-        sigma: of the Gaussian noise, in widths of the box.
-        eta: of the crossover, which is SBX; the greater, the nearer to the parents.
-        random_start: how many random solutions come first, rounded up to whole batches; or a share of the tasks.
+        tuned: name of a domain of the paper ("archery", "arm", "cartpole", "hexapod"), whose tuned settings become the
+            defaults of `neighbours`, `individual` and `neighbour`.
+        neighbours: number of nearest tasks that each task is linked to (N), or a share of the number of tasks; 0.05 by
+            default. Clipped to between 1 and the number of other tasks.
+        individual: probability of individual learning (p_ind); 0.3 by default.
+        neighbour: which neighbour to learn from: "best", the fittest (the default), or "random".
+        sigma: standard deviation of the Gaussian noise, as a fraction of the box's width.
+        eta: distribution index of the SBX crossover; the greater it is, the nearer the children are to their parents.
+        random_start: number of initial random solutions, rounded up to full batches, or a share of the number of tasks.
         ties: whether equal fitness replaces an elite, as in the paper.
 
     Example:
@@ -94,7 +96,7 @@ class Monet:
     random_start: int | float = 0.1
     ties: bool = False
 
-    # Written out, since only it can tell a setting that was given from one that the preset may fill.
+    # A generated constructor could not distinguish a given value from a default, which `tuned` may replace.
     def __init__(
         self,
         *,
@@ -109,7 +111,6 @@ class Monet:
     ) -> None:
         preset = {} if tuned is None else TUNED[one_of("tuned", tuned, TUNED)]
         given: dict[str, Any] = {"neighbours": neighbours, "individual": individual, "neighbour": neighbour}
-        # The class holds the defaults, as for every dataclass.
         first = {key: preset.get(key, getattr(Monet, key)) if value is None else value for key, value in given.items()}
         if not isinstance(ties, bool):
             raise InvalidTypeError(f"ties must be True or False, not {ties!r}")
@@ -119,14 +120,14 @@ class Monet:
             "neighbour": one_of("neighbour", first["neighbour"], ["best", "random"]),
             "sigma": _number("sigma", sigma),
             "eta": _number("eta", eta),
-            "random_start": as_random_start(random_start),
+            "random_start": valid_random_start(random_start),
             "ties": ties,
         }
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "MonetCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         lower, upper = box_arrays(problem)
@@ -148,7 +149,7 @@ class Monet:
         )
 
     def _number_of_neighbours(self, tasks: int) -> int:
-        """N; 1 for a single task, whose neighbour is then none."""
+        """Return N; 1 for a single task, whose only neighbour does not exist."""
         asked = round(self.neighbours * tasks) if isinstance(self.neighbours, float) else self.neighbours
         return max(1, min(asked, tasks - 1))
 
@@ -163,17 +164,17 @@ def _number(name: str, value: Any, *, most: float = np.inf) -> float:
 
 
 def _network(tasks: Tasks, number: int) -> Array | None:
-    """The links of each task, `(n, number)`; None where there is no distance to make them of."""
+    """Return the neighbours of each task, shape `(n, number)`; None if tasks have no distance."""
     if not tasks.has_distance:
         return None
     if len(tasks) == 1:
-        return jnp.ones((1, 1), jnp.int32)  # a task that there is not, so it is never solved
+        return jnp.ones((1, 1), jnp.int32)  # an out-of-range task is never solved
     return constant(nearest_others(tasks, number))
 
 
 @record
 class MonetCore(Core):
-    """MONET bound to a problem."""
+    """Core of MONET."""
 
     any_order: ClassVar[bool] = True
 
@@ -193,15 +194,15 @@ class MonetCore(Core):
 
     @property
     def rows(self) -> int:
-        """The batch size."""
+        """Number of candidates per `ask`: the batch size."""
         return self.batch_size
 
     def init(self, key: Array) -> State:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         return State(key=key, step=jnp.int32(0), archive=archives.empty(self.tasks, len(self.lower)))
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """For random focal tasks: their elites changed, or crossed with a neighbour's; random ones at first."""
+        """Return mutations or crossovers of the elites of random focal tasks; at the start, random solutions."""
         keys = random.split(random.fold_in(state.key, state.step), 6)
         archive = state.archive
         focal = random_tasks(keys[0], self.rows, self.tasks)
@@ -209,7 +210,7 @@ class MonetCore(Core):
         by_itself = random.uniform(keys[2], (self.rows,), self.lower.dtype) < self.individual
         empty = archive.fitness[focal] == -jnp.inf
         own, other = archive.solutions[focal], archive.solutions[neighbour]
-        # All are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
+        # Computing all variants and selecting one is faster than a branch, which would prevent fusion.
         changed = self.mutation(keys[3], jnp.where(empty[:, None], other, own), own, self.lower, self.upper)
         crossed = self.crossover(keys[4], own, other, self.lower, self.upper)
         anything = random_solutions(keys[5], self.rows, self.lower, self.upper)
@@ -225,13 +226,13 @@ class MonetCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def neighbour(self, key: Array, archive: Archive, focal: Array) -> tuple[Array, Array]:
-        """A solved neighbour of each focal task, `(rows,)`, and for which of them there is none (4)."""
+        """Return a solved neighbour of each focal task, and a mask of the focal tasks that have none (4)."""
         key_links, key_rank = random.split(key)
         near = self._links(key_links, focal)
         fitness = archive.fitness.at[near].get(mode="fill", fill_value=-jnp.inf)
         solved = fitness > -jnp.inf
         if self.best:
-            # The first column of the greatest value; `argmax` says the same, but its reduction is slower on a CPU.
+            # Equivalent to `argmax`, whose reduction is slower on a CPU.
             place = jnp.arange(self.links, dtype=jnp.int32)
             greatest = jnp.max(fitness, axis=1, keepdims=True)
             column = jnp.min(jnp.where(fitness == greatest, place, self.links - 1), axis=1)
@@ -243,14 +244,14 @@ class MonetCore(Core):
         return chosen, ~jnp.any(solved, axis=1)
 
     def _links(self, key: Array, focal: Array) -> Array:
-        """The tasks that each focal task is linked to, `(rows, links)`."""
+        """Return the neighbours of each focal task, shape `(rows, links)`."""
         if self.network is not None:
             return self.network[focal].astype(jnp.int32)
         others = uniform_integers(random.words(key, (self.rows, self.links)), jnp.uint32(self.tasks - 1))
         return others + (others >= focal[:, None])  # 6
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
-        """Keep the best of each task; of equals the first, or the last by the paper's rule (1)."""
+        """Insert the candidates, with the paper's rule for ties if `ties` is set (1)."""
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(
             state.archive, candidates.solutions, niches, evaluation.fitness, ties=self.ties

@@ -1,17 +1,17 @@
-"""Multi-task MAP-Elites: children of elites, each tried on a task near its first parent's.
+"""Multi-task MAP-Elites: children of elites, each evaluated on a task near its first parent's.
 
 Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), algorithm 1. A child of two random
-elites is evaluated on one task: the nearest, to the first parent's task, of `s` random ones. UCB1 chooses `s` for each
-batch by the successes it had.
+elites is evaluated on one task. A tournament selects this task: of `s` random tasks, the nearest to the first parent's
+task. The bandit UCB1 chooses `s` for each batch, with the number of new elites as the reward.
 
-Where this departs from the paper:
+Deviations from the paper:
 
-1. Random solutions of the initialisation keep the better of two on one task, count as evaluations, and come in whole
-   batches.
-2. Parents are drawn among solved tasks only; the pseudo-code draws among all, which has no meaning for an unsolved one.
-   While nothing is solved (every evaluation failed), random solutions go on.
-3. Each size is tried once, in list order, before UCB1 decides; the pseudo-code divides by zero.
-4. The tournament draws with replacement, as the paper's code does; its text leaves it open.
+1. If two random solutions of the initialisation have the same task, the better one is kept. They count as evaluations
+   and come in full batches.
+2. Parents are drawn among solved tasks. The pseudo-code draws among all tasks, which is undefined for an unsolved one.
+   While no task is solved, because every evaluation failed, random solutions continue.
+3. Each size is used once, in the given order, before UCB1 decides. The pseudo-code divides by zero.
+4. The tournament draws with replacement, like the paper's code. The text does not specify this.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,6 @@ from taskelites.algorithms.interface import (
     Core,
     Evaluation,
     Info,
-    as_random_start,
     box_arrays,
     descriptors_of,
     random_solutions,
@@ -36,6 +35,7 @@ from taskelites.algorithms.interface import (
     replace,
     start_steps,
     task_rows,
+    valid_random_start,
 )
 from taskelites.core import archive as archives
 from taskelites.core import random
@@ -50,18 +50,18 @@ from taskelites.problem.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTaskMapElites:
-    """The settings of Multi-task MAP-Elites.
+    """Settings of Multi-task MAP-Elites.
 
     Args:
-        tournament: sizes among which the bandit chooses, or one fixed size.
+        tournament: tournament sizes for the bandit, or one fixed size.
         variation: "iso_line", "sbx", "gaussian", "polynomial", or an operator such as
             `te.variation.IsoLine(sigma1=0.02)`.
-        random_start: how many random solutions come first (K of the paper), rounded up to whole batches; a fraction
-            such as 0.1 is that share of the number of tasks.
-        replacement: whether the tournament draws a task more than once. Without, a size of all tasks is always the
-            parent's own task.
-        reward: of a size: "count", the successes in a batch (as in the paper, which makes the bandit nearly greedy), or
-            "rate", their share of the batch.
+        random_start: number of initial random solutions (K in the paper), rounded up to full batches. A fraction
+            such as 0.1 is a share of the number of tasks.
+        replacement: whether the tournament draws tasks with replacement. If False, a tournament of all tasks always
+            selects the parent's task.
+        reward: reward of a tournament size: "count", the number of successes in a batch (as in the paper, which makes
+            the bandit nearly greedy), or "rate", the fraction of the batch that succeeded.
 
     Example:
         >>> import jax, numpy as np, taskelites as te
@@ -86,21 +86,21 @@ class MultiTaskMapElites:
             raise InvalidValueError(f"tournament must be a size or a list of sizes, not {self.tournament!r}")
         sizes = tuple(whole_number("tournament", size, least=1, most=2**31 - 1) for size in given)
         if len(set(sizes)) != len(sizes):
-            raise InvalidValueError(f"tournament must not name a size twice, but it is {list(sizes)}")
+            raise InvalidValueError(f"tournament must not contain a size twice, but it is {list(sizes)}")
         object.__setattr__(self, "tournament", sizes)
         object.__setattr__(self, "variation", as_variation(self.variation))
-        object.__setattr__(self, "random_start", as_random_start(self.random_start))
+        object.__setattr__(self, "random_start", valid_random_start(self.random_start))
         if not isinstance(self.replacement, bool):
             raise InvalidTypeError(f"replacement must be True or False, not {self.replacement!r}")
         one_of("reward", self.reward, ["count", "rate"])
 
     @property
     def uses_distance(self) -> bool:
-        """Whether the distance between tasks makes a difference."""
+        """Whether the algorithm uses the distance between tasks."""
         return self.tournament != (1,)
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "MultiTaskMapElitesCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         sizes: tuple[int, ...] = self.tournament if tasks.has_distance else (1,)  # type: ignore[assignment]
@@ -120,14 +120,14 @@ class MultiTaskMapElites:
 
 @record
 class State:
-    """What the next step needs.
+    """State of Multi-task MAP-Elites.
 
     Attributes:
-        key: of the run; each step derives its own from it.
-        step: how many steps were asked.
+        key: random key of the run, from which each step derives its own.
+        step: number of calls of `ask`.
         archive: the elites.
-        tried: `(sizes,)`, how many candidates were made with each size.
-        successes: `(sizes,)`, how many of them became elites.
+        tried: number of candidates per tournament size, shape `(sizes,)`.
+        successes: number of those candidates that became elites, shape `(sizes,)`.
     """
 
     key: Array
@@ -139,7 +139,7 @@ class State:
 
 @record
 class MultiTaskMapElitesCore(Core):
-    """Multi-task MAP-Elites bound to a problem."""
+    """Core of Multi-task MAP-Elites."""
 
     any_order: ClassVar[bool] = True
 
@@ -156,11 +156,11 @@ class MultiTaskMapElitesCore(Core):
 
     @property
     def rows(self) -> int:
-        """The batch size."""
+        """Number of candidates per `ask`: the batch size."""
         return self.batch_size
 
     def init(self, key: Array) -> State:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         counts = jnp.zeros(len(self.sizes), jnp.int32)
         return State(
             key=key,
@@ -171,10 +171,10 @@ class MultiTaskMapElitesCore(Core):
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """Children of random elites, each with a task near its first parent's; random ones at first."""
+        """Return children of random elites on tasks near their first parents'; at the start, random solutions."""
         key = random.fold_in(state.key, state.step)
         starting = self.starting(state)
-        # Both are made, and one is taken: random words are cheap, and a branch would keep the compiler from fusing.
+        # Computing both and selecting one is faster than a branch, which would prevent fusion.
         anything, anywhere = self.random(random.fold_in(key, 0))
         children, near, arms = self.offspring(key, state)
         niches = jnp.where(starting, anywhere, near)
@@ -187,27 +187,27 @@ class MultiTaskMapElitesCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def starting(self, state: Any) -> Array:
-        """Whether random solutions are still to come (1)."""
+        """Return whether the next candidates are random solutions (1, 2)."""
         return (state.step < self.start_steps) | (state.archive.solved_count == 0)
 
     def arm(self, state: Any) -> Array:
-        """Which of the sizes the next tournaments have (2.5)."""
+        """Return the index of the size of the next tournaments (line 2.5)."""
         return ucb1(state.successes * self.reward_scale, state.tried / self.batch_size)
 
     def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
-        """What comes after the random start: solutions, the tasks they are for, the sizes they were made with."""
+        """Return children after the random start: solutions, their tasks, and the indices of their tournament sizes."""
         arm = self.arm(state)
         children, near, _ = self.children(random.fold_in(key, 1), state.archive, arm)
         return children, near, jnp.full(self.rows, arm)
 
     def random(self, key: Array) -> tuple[Array, Array]:
-        """Random solutions on random tasks (1)."""
+        """Return random solutions on random tasks (1)."""
         key_solution, key_task = random.split(key)
         solutions = random_solutions(key_solution, self.rows, self.lower, self.upper)
         return solutions, random_tasks(key_task, self.rows, self.tournament.tasks)
 
     def children(self, key: Array, archive: Archive, arm: Array) -> tuple[Array, Array, Array]:
-        """Children of two random elites (2.1), each on a task near its first parent's (2.2), and those parents."""
+        """Return children of two random elites (line 2.1), their tasks (line 2.2), and their first parents' tasks."""
         key_parents, key_variation, key_tournament = random.split(key, 3)
         first, second = uniform_parents(key_parents, archive, (2, self.rows))
         elites = archive.solutions
@@ -215,7 +215,7 @@ class MultiTaskMapElitesCore(Core):
         return children, self.tournament(key_tournament, first, arm), first
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
-        """Insert the candidates, and count the successes of the sizes they were made with."""
+        """Insert the candidates and reward their tournament sizes."""
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(
             state.archive, candidates.solutions, niches, evaluation.fitness, ties=self.ties
@@ -223,7 +223,7 @@ class MultiTaskMapElitesCore(Core):
         return self.learnt(replace(state, archive=archive), candidates, niches, success)
 
     def learnt(self, state: Any, candidates: Candidates, niches: Array, success: Array) -> tuple[Any, Info]:
-        """Count the successes of the sizes that candidates were made with (2.4); those sent nowhere were not told."""
+        """Count candidates and successes per tournament size (line 2.4), ignoring unevaluated candidates."""
         made_with = candidates.origin[:, None] == jnp.arange(len(self.sizes))
         made_with &= (niches != NOWHERE)[:, None]
         after = replace(
@@ -234,9 +234,9 @@ class MultiTaskMapElitesCore(Core):
         return after, Info(success=success)
 
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
-        """Insert them; no tournament made them, so none is rewarded."""
+        """Insert initial solutions. No tournament created them, so no size is rewarded."""
         return self.tell(state, replace(candidates, origin=jnp.full(len(candidates), -1)), evaluation)[0]
 
     def diagnostics(self, state: State) -> dict[str, Any]:
-        """How often each tournament size was tried, in candidates, and how often it succeeded."""
+        """Return the number of candidates and of successes per tournament size."""
         return {"tried": (self.sizes, state.tried), "successes": (self.sizes, state.successes)}

@@ -1,16 +1,18 @@
-"""Multi-task multi-behaviour MAP-Elites: for each task, the best solution of each kind of behaviour.
+"""Multi-task multi-behaviour MAP-Elites: for each task, a MAP-Elites archive over behaviours.
 
-Anne and Mouret, "Multi-Task Multi-Behavior MAP-Elites" (GECCO 2023, poster; arXiv 2305.01264). The fitness returns a
-behaviour besides, a few numbers that say what a solution does. For each task, the archive holds an elite in each cell
-of the space of behaviours. A child of two random elites, of any task and behaviour, is evaluated on a random task.
+Anne and Mouret, "Multi-Task Multi-Behavior MAP-Elites" (GECCO 2023, poster; arXiv 2305.01264). The fitness also returns
+a behaviour, a few numbers that describe what a solution does. The behaviour space is divided into cells, and the
+archive holds one elite per task and cell. A child of two random elites, of any task and behaviour, is evaluated on a
+random task.
 
-It is MAP-Elites with random tasks (`map_elites_random.py`), and is made of it: with one cell, they are the same bit for
-bit.
+It is implemented on top of MAP-Elites with random tasks (`map_elites_random.py`). With one cell, the two are identical
+bit for bit.
 
-Where this departs from the paper:
+Deviations from the paper:
 
-1. A solution replaces an elite if it is better; `ties=True` lets an equal one do so.
-2. The random start is that of Multi-task MAP-Elites: a number of solutions, in whole batches, counted.
+1. A solution replaces an elite only if it is better; with `ties=True`, also if it is equal.
+2. The random start is the same as for Multi-task MAP-Elites: a number of solutions, in full batches, which count as
+   evaluations.
 """
 
 from dataclasses import dataclass, field
@@ -25,9 +27,9 @@ from taskelites.algorithms.interface import (
     Evaluation,
     Info,
     Kept,
-    as_random_start,
     described,
     replace,
+    valid_random_start,
 )
 from taskelites.algorithms.map_elites_random import MapElitesRandom
 from taskelites.algorithms.mt_map_elites import MultiTaskMapElitesCore, State
@@ -38,24 +40,25 @@ from taskelites.core.variation import IsoLine, as_variation
 from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.problem.problem import Problem
 
-# An archive counts its niches in 32 bits, and one number more says "nowhere".
+# Niches are 32-bit indices, one of which is `NOWHERE`.
 _MOST_NICHES = 2**31 - 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiTaskMultiBehaviour:
-    """The settings of Multi-task multi-behaviour MAP-Elites.
+    """Settings of Multi-task multi-behaviour MAP-Elites.
 
-    The fitness returns `(fitness, behaviour)`, and `behaviour=[(lower, upper), ...]` of `te.solve` or `te.Domain` says
-    between which bounds. A behaviour outside of them belongs to a cell at the edge; one with NaN in it is a failed
-    evaluation. `Result.repertoire` holds all elites, `Result.solutions_of` those of a task.
+    The fitness must return `(fitness, behaviour)`. The argument `behaviour=[(lower, upper), ...]` of `te.solve` or
+    `te.Domain` gives the bounds of the behaviour. Behaviours out of bounds belong to a cell at the edge. A behaviour
+    that contains NaN is a failed evaluation. `Result.repertoire` holds all elites, and `Result.solutions_of` returns
+    the elites of a task.
 
     Args:
-        cells: of the space of behaviours, for each task: the shape of a grid such as (10, 10), or a whole number for
-            the cells of a centroidal Voronoi tessellation.
-        variation: as for `MultiTaskMapElites`.
-        random_start: how many random solutions come first, rounded up to whole batches; or a share of the tasks.
-        ties: whether a solution as good as the elite of its cell replaces it.
+        cells: cells of the behaviour space: the shape of a grid such as (10, 10), or the number of cells of a
+            centroidal Voronoi tessellation.
+        variation: see `MultiTaskMapElites`.
+        random_start: number of initial random solutions, rounded up to full batches, or a share of the number of tasks.
+        ties: whether a solution with equal fitness replaces the elite of its cell.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -85,22 +88,24 @@ class MultiTaskMultiBehaviour:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", as_cells(self.cells))
         object.__setattr__(self, "variation", as_variation(self.variation))
-        object.__setattr__(self, "random_start", as_random_start(self.random_start))
+        object.__setattr__(self, "random_start", valid_random_start(self.random_start))
         if not isinstance(self.ties, bool):
             raise InvalidTypeError(f"ties must be True or False, not {self.ties!r}")
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "MultiBehaviourCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         if problem.behaviour is None:
             raise InvalidValueError(
-                f"algorithm {self.name!r} needs a behaviour: let the fitness return a pair (fitness, behaviour), and "
-                "give behaviour=[(lower, upper), ...], one pair for each of its numbers"
+                f"algorithm {self.name!r} needs a behaviour, but the problem has none; let the fitness return a pair "
+                "(fitness, behaviour) and give behaviour=[(lower, upper), ...], one pair per behaviour value"
             )
         cells = cut(self.cells, *problem.behaviour.T)
         most = _MOST_NICHES // len(tasks)
         if len(cells) > most:
-            raise InvalidValueError(f"cells must be at most {most:,} for {len(tasks):,} tasks, not {len(cells):,}")
+            raise InvalidValueError(
+                f"cells must be at most {most:,} for {len(tasks):,} tasks, not {len(cells):,}; use fewer cells"
+            )
         same = MapElitesRandom(variation=self.variation, random_start=self.random_start).bind(problem, batch_size)
         parts = {name: getattr(same, name) for name in vars(same) if not name.startswith("_")}
         return MultiBehaviourCore(**parts | {"ties": self.ties}, cells=cells)
@@ -108,10 +113,10 @@ class MultiTaskMultiBehaviour:
 
 @record
 class DescribedState(State):
-    """What the next step needs: that of Multi-task MAP-Elites, with an archive of tasks x cells niches.
+    """State of Multi-task MAP-Elites, with one niche per task and cell and the behaviours of the elites.
 
     Attributes:
-        behaviour: `(tasks x cells, b)`, of each elite.
+        behaviour: behaviour of each elite, shape `(tasks * cells, b)`.
     """
 
     behaviour: Array
@@ -119,17 +124,17 @@ class DescribedState(State):
 
 @record
 class MultiBehaviourCore(MultiTaskMapElitesCore):
-    """Multi-task multi-behaviour MAP-Elites bound to a problem."""
+    """Core of Multi-task multi-behaviour MAP-Elites."""
 
     cells: Cells
 
     @property
     def behaviour_dim(self) -> int:
-        """How many numbers describe a behaviour."""
+        """Number of values of a behaviour."""
         return len(self.cells.lower)
 
     def init(self, key: Array) -> DescribedState:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         plain = super().init(key)
         niches = self.tournament.tasks * len(self.cells)
         return DescribedState(
@@ -142,9 +147,9 @@ class MultiBehaviourCore(MultiTaskMapElitesCore):
         )
 
     def tell(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Info]:
-        """Insert the candidates, each in the cell of its task that its behaviour belongs to."""
+        """Insert each candidate into the niche of its task and of its behaviour's cell."""
         behaviour = evaluation.behaviour
-        assert behaviour is not None  # whoever evaluates has read `behaviour_dim`
+        assert behaviour is not None  # guaranteed by `behaviour_dim`
         fitness = described(evaluation.fitness, behaviour)
         niches = evaluation.place(candidates.niches * len(self.cells) + self.cells(behaviour))
         archive, success = archives.insert(state.archive, candidates.solutions, niches, fitness, ties=self.ties)
@@ -153,7 +158,7 @@ class MultiBehaviourCore(MultiTaskMapElitesCore):
         return self.learnt(replace(state, archive=archive, behaviour=kept), candidates, niches, success)
 
     def elites(self, state: Any) -> Elites:
-        """The best of the cells of each task."""
+        """Return the best elite per task, over all cells."""
         whole, tasks, cells = state.archive, self.tournament.tasks, len(self.cells)
         best = jnp.argmax(whole.fitness.reshape(tasks, cells), axis=1) + cells * jnp.arange(tasks)
         return Elites(
@@ -168,12 +173,12 @@ class MultiBehaviourCore(MultiTaskMapElitesCore):
         )
 
     def kept(self, state: Any) -> Kept:
-        """All elites, with their behaviours."""
+        """Return all elites with their behaviours."""
         numbers = jnp.repeat(jnp.arange(self.tournament.tasks, dtype=jnp.int32), len(self.cells))
         return Kept(numbers, state.archive.solutions, state.archive.fitness, state.behaviour)
 
     def diagnostics(self, state: Any) -> dict[str, Any]:
-        """Elites in all and for each solved task, and what Multi-task MAP-Elites counts."""
+        """Return the number of elites, their mean number per solved task, and the counts per tournament size."""
         fitness = state.archive.fitness.reshape(self.tournament.tasks, len(self.cells))
         solved = jnp.sum(jnp.any(fitness > -jnp.inf, axis=1))
         counts = {

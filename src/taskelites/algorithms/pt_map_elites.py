@@ -1,23 +1,28 @@
-"""Parametric-task MAP-Elites: a continuous family of tasks, solved cell by cell.
+"""Parametric-task MAP-Elites: a continuous family of tasks, partitioned into cells.
 
-Anne and Mouret, "Parametric-Task MAP-Elites" (GECCO 2024; arXiv 2402.01275). The box of tasks is cut into cells, each
-keeping the best (task, solution) evaluated inside of it. A candidate is, with equal probability, either a child of two
-random cells' solutions, tried on the task that is nearest to the first parent's among `s` fresh random ones (UCB1
-chooses `s`); or what a linear least-squares fit over the elites around a fresh random task predicts for it, plus normal
-noise of their standard deviation. What was evaluated is distilled into a function of the task (`Result.predict`).
+Anne and Mouret, "Parametric-Task MAP-Elites" (GECCO 2024; arXiv 2402.01275). The box of tasks is partitioned into
+cells. Each cell stores the best (task, solution) pair evaluated in it. Candidates are created in two ways, with equal
+probability:
 
-On a list of tasks each task is a cell of its own. Without predictions (`p_regression=0`) it is then Multi-task
-MAP-Elites with the same variation and sizes, bit for bit, and is made of it.
+- A child of two random elites is evaluated on the nearest, to the first parent's task, of `s` random tasks of the box.
+  UCB1 chooses `s`.
+- A linear least-squares fit to the elites around a random task predicts a solution for it. Normal noise with the
+  standard deviation of these elites is added.
 
-Where this departs from the paper:
+`Result.predict` distils the evaluations into a function from tasks to solutions.
 
-1. A solution replaces an elite if it is better; `ties=True` lets an equal one do so, as the paper has it.
-2. Of all evaluations, the best in each cell of a second, finer grid is kept, so that memory has a bound.
-3. Candidates come in batches, and the bandit is that of Multi-task MAP-Elites: rewarded by the successes in a batch.
-4. The fit leaves out unsolved cells; where all around a task are unsolved, the candidate is a child instead. A ridge
-   below what the numbers can tell keeps directions in which elites do not differ flat.
-5. Distances, cells and fits are in widths of the box of tasks (of a list: as its distance sees the descriptors).
-6. The random start is that of Multi-task MAP-Elites.
+On a list of tasks, each task is a cell. Without predictions (`p_regression=0`), the algorithm is then identical, bit
+for bit, to Multi-task MAP-Elites with the same variation operator and tournament sizes, on which it is built.
+
+Deviations from the paper:
+
+1. A solution replaces an elite only if it is better; with `ties=True`, also if it is equal, as in the paper.
+2. Instead of all evaluations, only the best one per cell of a second, finer grid is stored. This bounds the memory.
+3. Candidates come in batches. The bandit is the same as in Multi-task MAP-Elites, rewarded by the successes in a batch.
+4. The fit ignores unsolved cells. If all cells around a task are unsolved, the candidate is a child instead. A ridge
+   near the rounding error makes the slope zero in directions in which the elites' tasks do not differ.
+5. Distances, cells and fits use tasks scaled to the unit box. On a list of tasks they use `Tasks.positions`.
+6. The random start is the same as in Multi-task MAP-Elites.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,26 +55,26 @@ from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Box, Tasks
 
-# What the compiler makes once, instead of anew for each number that is made of it.
-_settled: Callable[[Any], Any] = lax.optimization_barrier
+# Makes the compiler compute a value once, instead of again for each element that depends on it.
+_barrier: Callable[[Any], Any] = lax.optimization_barrier
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParametricTaskMapElites:
-    """The settings of Parametric-task MAP-Elites.
+    """Settings of Parametric-task MAP-Elites.
 
-    On a `te.Box`, `result.tasks` are the tasks that the cells' elites were evaluated on (the centres of cells without
-    one), `result.repertoire` is the finer data set, and `result.predict` uses what is good of it as well.
+    On a `te.Box`, `result.tasks` are the tasks of the elites (the centres of empty cells), `result.repertoire` is the
+    finer data set, and `result.predict` also uses the good solutions of that data set.
 
     Args:
-        cells: of a box of tasks; a list has one for each task.
-        p_regression: how likely a candidate is a prediction; it needs tasks with descriptors, unless it is 0.
-        tournament: sizes among which the bandit chooses, or one fixed size.
-        variation: as for `MultiTaskMapElites`; the paper's is "sbx".
-        random_start: how many random solutions come first, rounded up to whole batches; or a share of the cells.
-        reward: as for `MultiTaskMapElites`.
-        ties: whether a solution as good as the elite of its cell replaces it, as in the paper.
-        dataset: on a box, evaluations that are kept, at most: the best of each cell of a regular grid.
+        cells: number of cells of a box of tasks; a list of tasks has one cell per task.
+        p_regression: probability that a candidate is a prediction. Tasks must have descriptors unless it is 0.
+        tournament: tournament sizes for the bandit, or one fixed size.
+        variation: see `MultiTaskMapElites`; the paper uses "sbx".
+        random_start: number of initial random solutions, rounded up to full batches, or a share of the number of cells.
+        reward: see `MultiTaskMapElites`.
+        ties: whether a solution with equal fitness replaces the elite of its cell, as in the paper.
+        dataset: maximum size of the data set on a box, which holds the best evaluation per cell of a regular grid.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -104,14 +109,14 @@ class ParametricTaskMapElites:
         object.__setattr__(self, "dataset", whole_number("dataset", self.dataset, least=1, most=MOST_CELLS))
         p = self.p_regression
         if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise InvalidValueError(f"p_regression must be a probability, from 0 to 1, not {p!r}")
+            raise InvalidValueError(f"p_regression must be a probability between 0 and 1, not {p!r}")
         if not isinstance(self.ties, bool):
             raise InvalidTypeError(f"ties must be True or False, not {self.ties!r}")
         for name in ("tournament", "variation", "random_start"):
             object.__setattr__(self, name, getattr(self._plain(), name))
 
     def _plain(self) -> MultiTaskMapElites:
-        """Multi-task MAP-Elites with the same settings, which checks them."""
+        """Return Multi-task MAP-Elites with the same settings, which also validates them."""
         return MultiTaskMapElites(
             tournament=self.tournament,
             variation=self.variation,
@@ -121,11 +126,11 @@ class ParametricTaskMapElites:
 
     @property
     def uses_distance(self) -> bool:
-        """Whether the distance between tasks makes a difference."""
+        """Whether the algorithm uses the distance between tasks."""
         return self.p_regression > 0 or self.tournament != (1,)
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "ParametricListCore | ParametricBoxCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         box = problem.tasks if isinstance(problem.tasks, Box) else None
         if box is None:
             tasks: Tasks = problem.tasks
@@ -143,38 +148,38 @@ class ParametricTaskMapElites:
         }
         if box is None:
             return ParametricListCore(**parts, places=None if places is None else constant(places))
-        parts |= {"tournament": _of_size(plain.sizes, len(cells)), "descriptors": None}
+        parts |= {"tournament": _simulated_tournament(plain.sizes, len(cells)), "descriptors": None}
         grid = cut(grid_within(self.dataset, box.dim), box.lower, box.upper, "dataset")
         return ParametricBoxCore(**parts, cells=cells, grid=grid)
 
     def _places(self, tasks: Tasks) -> np.ndarray | None:
-        """Where the tasks of a list lie, for the fit."""
+        """Return the positions of a list of tasks for the fit, centred and scaled; None without descriptors."""
         if tasks.descriptors is not None:
             spread = np.ptp(tasks.positions, axis=0).max()
             return (tasks.positions - tasks.positions.mean(axis=0)) / (spread if spread > 0 else 1.0)
         if self.p_regression > 0:
             raise InvalidValueError(
-                f"algorithm {self.name!r} fits solutions to the descriptors of tasks, and these have none: give them "
-                "to te.Tasks(objects, descriptors=...), or set p_regression=0"
+                f"algorithm {self.name!r} needs tasks with descriptors for its predictions, but these have none; give "
+                "te.Tasks(objects, descriptors=...), or set p_regression=0"
             )
         return None
 
 
-def _of_size(sizes: Array, cells: int) -> Tournament:
-    """What says how many cells and sizes there are, where tournaments are played in a box."""
+def _simulated_tournament(sizes: Array, cells: int) -> Tournament:
+    """Return a `Tournament` that only stores sizes and number of cells; `nearest_fresh` simulates it in a box."""
     return Tournament(sizes=sizes, limits=None, neighbours=None, positions=None, tasks=cells)
 
 
 @record
 class ParametricListCore(MultiTaskMapElitesCore):
-    """Parametric-task MAP-Elites bound to a list of tasks."""
+    """Core of Parametric-task MAP-Elites on a list of tasks."""
 
     p_regression: Array
     around: Array | None
     places: Array | None
 
     def offspring(self, key: Array, state: Any) -> tuple[Array, Array, Array]:
-        """Children of two elites, each on a task near its first parent's; or predictions for random tasks."""
+        """Return children on tasks near their first parents', or predictions for random tasks."""
         children, near, arms = super().offspring(key, state)
         if self.places is None or self.around is None:
             return children, near, arms
@@ -193,13 +198,13 @@ class ParametricListCore(MultiTaskMapElitesCore):
 
 @record
 class BoxState(State):
-    """What the next step needs: that of Multi-task MAP-Elites, with an archive of cells.
+    """State of Multi-task MAP-Elites whose niches are cells, with the tasks of the elites and the data set.
 
     Attributes:
-        tasks: `(cells, k)`, what each elite was evaluated on; the centre of a cell without one.
-        data: the best evaluation of each cell of the finer grid.
-        data_tasks: `(grid, k)`, what each was evaluated on.
-        data_cells: `(grid,)`, the cell that it lies in.
+        tasks: task of each elite, shape `(cells, k)`; the centre of an empty cell.
+        data: archive with the best evaluation per cell of the finer grid.
+        data_tasks: task of each of these evaluations, shape `(grid, k)`.
+        data_cells: index of the (coarse) cell that contains this task, shape `(grid,)`.
     """
 
     tasks: Array
@@ -210,7 +215,7 @@ class BoxState(State):
 
 @record
 class ParametricBoxCore(MultiTaskMapElitesCore):
-    """Parametric-task MAP-Elites bound to a box of tasks."""
+    """Core of Parametric-task MAP-Elites on a box of tasks."""
 
     p_regression: Array
     around: Array
@@ -218,9 +223,9 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
     grid: Cells
 
     def init(self, key: Array) -> BoxState:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         plain = super().init(key)
-        assert self.cells.centres is not None  # made so
+        assert self.cells.centres is not None  # `bind` creates a CVT
         dim, fine = len(self.cells.lower), len(self.grid)
         return BoxState(
             key=plain.key,
@@ -235,12 +240,12 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
         )
 
     def _raw(self, inside: Array) -> Array:
-        """Points of the unit box as tasks."""
+        """Map points of the unit box to tasks."""
         lower, upper = self.cells.lower, self.cells.upper
         return jnp.clip(lower + inside * (upper - lower), lower, upper)
 
     def ask(self, state: Any) -> tuple[Candidates, Any]:
-        """Children of elites, each on a fresh task near its first parent's, or predictions; random ones at first."""
+        """Return children on random tasks near their first parents', or predictions; at the start, random solutions."""
         key = random.fold_in(state.key, state.step)
         starting = self.starting(state)
         key_solution, key_task = random.split(random.fold_in(key, 0))
@@ -270,7 +275,7 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
         return candidates, replace(state, step=state.step + 1)
 
     def _children(self, key: Array, state: Any, arm: Array) -> tuple[Array, Array]:
-        """Children of two random elites, each on the nearest of some fresh tasks, in widths of the box."""
+        """Return children of two random elites, and their tasks in the unit box, selected by tournaments."""
         key_parents, key_variation, key_tournament = random.split(key, 3)
         first, second = uniform_parents(key_parents, state.archive, (2, self.rows))
         elites = state.archive.solutions
@@ -278,7 +283,7 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
         return children, nearest_fresh(key_tournament, self.cells.unit(state.tasks[first]), self.sizes[arm])
 
     def tell(self, state: Any, candidates: Candidates, evaluation: Evaluation) -> tuple[Any, Info]:
-        """Insert the candidates into their cells, and into those of the finer grid."""
+        """Insert the candidates into the archive and into the data set."""
         tasks = candidates.tasks.astype(state.tasks.dtype)
         niches = evaluation.place(candidates.niches)
         fine = evaluation.place(self.grid(tasks))
@@ -298,30 +303,30 @@ class ParametricBoxCore(MultiTaskMapElitesCore):
         return self.learnt(after, candidates, niches, success)
 
     def elites(self, state: Any) -> Elites:
-        """The elites, with the tasks that they were evaluated on."""
+        """Return the elites with their tasks."""
         return Elites(state.archive, state.tasks)
 
     def kept(self, state: Any) -> Kept:
-        """The best evaluation of each cell of the finer grid."""
+        """Return the data set: the best evaluation per cell of the finer grid."""
         return Kept(state.data_cells, state.data.solutions, state.data.fitness, None, state.data_tasks)
 
 
 def regress(
     key: Array, archive: Archive, places: Array, around: Array, wanted: Array, lower: Array, upper: Array
 ) -> tuple[Array, Array]:
-    """What a plane through the elites of some cells predicts, with noise of their standard deviation.
+    """Predict solutions by linear regression over elites, and add noise with the standard deviation of these elites.
 
     Args:
-        key: of the noise.
-        archive: one niche a cell.
-        places: `(cells, k)`, where the task of each elite lies.
-        around: `(rows, width)`, which cells are fitted; -1 for none.
-        wanted: `(rows, k)`, where a prediction is wanted.
-        lower: of the box of solutions, `(dim,)`.
-        upper: the same.
+        key: random key of the noise.
+        archive: archive with one niche per cell.
+        places: position of each elite's task, shape `(cells, k)`.
+        around: indices of the cells to fit for each prediction, padded with -1, shape `(rows, width)`.
+        wanted: positions of the tasks to predict for, shape `(rows, k)`.
+        lower: lower bounds of the solutions, shape `(dim,)`.
+        upper: upper bounds of the solutions, shape `(dim,)`.
 
     Returns:
-        Solutions `(rows, dim)`, and whether there was an elite to predict from, `(rows,)`.
+        Predictions, shape `(rows, dim)`, and a mask of the rows with at least one elite to fit, shape `(rows,)`.
     """
     index = jnp.maximum(around, 0)
     usable = (around >= 0) & (archive.fitness[index] > -jnp.inf)
@@ -335,22 +340,29 @@ def regress(
     centre = jnp.sum(share[..., None] * away, axis=1)
     off = jnp.where(usable[..., None], away - centre[:, None], 0.0)
     spread = jnp.sum(share[..., None, None] * off[..., :, None] * off[..., None, :], axis=1)
-    slope = _solved(*_settled((spread, -centre)))
-    share, tilt = _settled((share, share * jnp.sum(off * slope[:, None], axis=2)))
+    slope = _solve(*_barrier((spread, -centre)))
+    share, tilt = _barrier((share, share * jnp.sum(off * slope[:, None], axis=2)))
 
     elites = archive.solutions[index]
-    mean = _settled(jnp.sum(share[..., None] * elites, axis=1))
-    apart = elites - mean[:, None]  # so that what all elites agree on is predicted exactly
+    mean = _barrier(jnp.sum(share[..., None] * elites, axis=1))
+    apart = elites - mean[:, None]  # centring makes a gene that all elites share exact
     deviation = jnp.sqrt(jnp.sum(share[..., None] * jnp.square(apart), axis=1))
     noise = random.normal(key, mean.shape, mean.dtype)
     found = mean + jnp.sum(tilt[..., None] * apart, axis=1) + deviation * noise
     return jnp.clip(found, lower, upper), number > 0
 
 
-def _solved(matrix: Array, right: Array) -> Array:
-    """`matrix x = right` for each row, by elimination; matrices are symmetric, `(rows, k, k)`, right sides `(rows, k)`.
+def _solve(matrix: Array, right: Array) -> Array:
+    """Solve `matrix @ x = right` for each row, by Gauss-Jordan elimination with a ridge.
 
-    Written out, since a library call for each small matrix takes longer than all else in a step.
+    Library calls for batches of small matrices would take longer than the rest of a step.
+
+    Args:
+        matrix: symmetric matrices, shape `(rows, k, k)`.
+        right: right-hand sides, shape `(rows, k)`.
+
+    Returns:
+        Solutions, shape `(rows, k)`.
     """
     size = right.shape[1]
     trace = jnp.sum(jnp.diagonal(matrix, axis1=1, axis2=2), axis=1)

@@ -1,4 +1,4 @@
-"""Random sampling: random solutions on random tasks, the best of each task kept.
+"""Random sampling: random solutions on random tasks.
 
 The baseline "random sampling" of Mouret and Maguire (GECCO 2020, section 4.1).
 """
@@ -29,7 +29,7 @@ from taskelites.problem.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSampling:
-    """Random sampling has no settings.
+    """Settings of random sampling, which has no parameters.
 
     Example:
         >>> import taskelites as te
@@ -41,7 +41,7 @@ class RandomSampling:
     uses_distance: ClassVar[bool] = False
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "RandomSamplingCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         lower, upper = box_arrays(problem)
         return RandomSamplingCore(
@@ -67,15 +67,15 @@ class RandomSamplingCore(Core):
 
     @property
     def rows(self) -> int:
-        """The batch size."""
+        """Number of candidates per `ask`: the batch size."""
         return self.batch_size
 
     def init(self, key: Array) -> State:
-        """An empty archive."""
+        """Return a state with an empty archive."""
         return State(key=key, step=jnp.int32(0), archive=archives.empty(self.tasks, len(self.lower)))
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """Random solutions on random tasks."""
+        """Return random solutions on random tasks."""
         key_solution, key_task = random.split(random.fold_in(state.key, state.step))
         niches = random_tasks(key_task, self.rows, self.tasks)
         candidates = Candidates(

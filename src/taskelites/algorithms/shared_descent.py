@@ -1,18 +1,18 @@
-"""Descent from predictions, in which neighbouring tasks share what they learn: what `Result.refine` runs.
+"""Local search from predicted solutions, with gradient estimates shared between tasks; used by `Result.refine`.
 
-It begins with solutions that are nearly right (`initial=`) and has a few evaluations for each. Three things make the
-most of them:
+The search starts from nearly optimal solutions (`initial=`) and has a budget of a few evaluations per task. It uses
+them efficiently in three ways:
 
-1. *Steps of the right shape.* The errors that a predictor makes on the elites around a task, each left out in turn, are
-   what its prediction for the task may be wrong by. Their covariance is the metric: long steps along what varies among
-   good solutions, short ones across.
-2. *A shared gradient.* Each trial says by how much the fitness changed along its step. The trials of a task and of its
-   neighbours, together, give a direction by least squares in that metric; a trial goes along it, with some noise.
-3. *Evaluations where they pay.* Half of them go round all tasks; the others go to tasks in proportion to what their
-   last trials gained.
+1. *Metric from prediction errors.* The leave-one-out errors of a predictor on the elites around a task estimate the
+   errors of its prediction for the task. Their covariance is the metric. Steps are long in directions in which good
+   solutions vary, and short in the others.
+2. *Shared gradient.* Each trial measures the change of the fitness along its step. Least squares in the metric, over
+   the trials of a task and of its neighbours, estimates the gradient. The next trial follows it, plus noise.
+3. *Allocation by gain.* Half of the evaluations go to all tasks in turn. The other half go to tasks in proportion to
+   the gain of their last trials.
 
-The length of the steps is each task's own: longer after a success, shorter after a failure. It is no algorithm for
-beginning from nothing, so the registry does not name it.
+Each task has its own step length, which increases after a success and decreases after a failure. The algorithm is not
+in the registry, since it needs initial solutions.
 """
 
 from dataclasses import dataclass, field
@@ -43,22 +43,23 @@ from taskelites.core.pytree import constant, record, static
 from taskelites.core.selection import uniform_parents
 from taskelites.problem.problem import Problem
 
-# Tasks that share their trials, the own one first; how many trials each remembers; how much more the own ones count.
+# Number of tasks that share their trials, including the task itself; number of stored trials per task; weight of the
+# task's own trials relative to its neighbours'.
 _NEIGHBOURS, _MEMORY, _OWN = 20, 8, 5.0
-# The first step, in units of the metric; what a success and a failure make of it; the noise beside the gradient.
+# Initial step length in units of the metric; its factors after a success and after a failure; noise of a step.
 _FIRST, _LONGER, _SHORTER, _NOISE = 0.3, 1.5, 0.8, 0.5
-# In the least squares; and the least standard deviation of the metric, in widths of the box.
+# Ridge of the least squares; minimum standard deviation of the metric, in box widths.
 _RIDGE, _LEAST = 0.1, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SharedDescent:
-    """Its settings.
+    """Settings of shared descent.
 
     Args:
-        errors: `(e, dim)`, errors of predictions, in widths of the box.
-        near: `(n, r)`, for each task the rows of `errors` that shape its steps.
-        digest: tells these arrays from others; it is what is kept of them with a result.
+        errors: prediction errors in box widths, shape `(e, dim)`.
+        near: for each task, the rows of `errors` that define its metric, shape `(n, r)`.
+        digest: hash of both arrays, which represents them in a saved result.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -77,7 +78,7 @@ class SharedDescent:
     digest: str
 
     def bind(self, problem: Problem, batch_size: int = 64) -> "SharedDescentCore":
-        """The algorithm on this problem, in the precision that JAX has now."""
+        """Return the core of the algorithm for a problem, in JAX's default precision."""
         tasks = problem.finite_tasks(self.name)
         number = len(tasks)
         nearest = range(1, min(_NEIGHBOURS, number) + 1)
@@ -95,7 +96,7 @@ class SharedDescent:
 
 
 def _own_first(neighbours: np.ndarray) -> np.ndarray:
-    """The task itself first, also among tasks in one place."""
+    """Move each task to the front of its row of neighbours, which may lack it if tasks coincide."""
     own = np.arange(len(neighbours))[:, None]
     others = np.where(neighbours == own, -1, neighbours)
     others[(others >= 0).all(axis=1), -1] = -1
@@ -105,17 +106,18 @@ def _own_first(neighbours: np.ndarray) -> np.ndarray:
 
 @record
 class State:
-    """What the next step needs.
+    """State of shared descent.
 
     Attributes:
-        key: of the run.
-        step: how many steps were asked.
+        key: random key of the run.
+        step: number of calls of `ask`.
         archive: the elites.
-        length: `(n,)`, of a task's next step, in units of its metric.
-        promise: `(n,)`, what its last trials gained.
-        trials: `(n,)`, how many it remembers, and has forgotten.
-        deltas: `(n, memory, dim)`, where they went from the elite, in widths of the box.
-        gains: `(n, memory)`, and what it gained; 0, with deltas of 0, where there is none.
+        length: length of each task's next step, in units of its metric, shape `(n,)`.
+        promise: moving average of each task's gains, shape `(n,)`.
+        trials: number of trials per task, including those no longer stored, shape `(n,)`.
+        deltas: steps of the stored trials from the elite, in box widths, shape `(n, memory, dim)`; zeros in unused
+            entries.
+        gains: change of the fitness by each stored trial, shape `(n, memory)`; zeros in unused entries.
     """
 
     key: Array
@@ -130,7 +132,7 @@ class State:
 
 @record
 class SharedDescentCore(Core):
-    """Shared descent bound to a problem."""
+    """Core of shared descent."""
 
     lower: Array
     upper: Array
@@ -142,11 +144,11 @@ class SharedDescentCore(Core):
 
     @property
     def rows(self) -> int:
-        """The batch size, or half the tasks."""
+        """Number of candidates per `ask`: the batch size, or half the number of tasks if that is smaller."""
         return self.batch_size
 
     def init(self, key: Array) -> State:
-        """Nothing tried."""
+        """Return a state without elites and trials."""
         number, dim = len(self.neighbours), len(self.lower)
         return State(
             key=key,
@@ -160,7 +162,7 @@ class SharedDescentCore(Core):
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
-        """One step from the elite of each chosen task."""
+        """Return one step from the elite of each chosen task."""
         keys = random.split(random.fold_in(state.key, state.step), 4)
         tasks = self.chosen(keys[0], state)
         width = self.upper - self.lower
@@ -168,7 +170,7 @@ class SharedDescentCore(Core):
         noise = random.normal(keys[1], (self.rows, len(width)), width.dtype)
         along = self.direction(state, tasks, factor) * jnp.sqrt(float(len(width))) + _NOISE * noise
         steps = state.length[tasks][:, None] * jnp.einsum("bij,bj->bi", factor, along)
-        # A task whose predictions all failed begins with the elite of another; while there is none, anywhere.
+        # A task whose predictions all failed starts from another task's elite; without elites, from a random solution.
         elites, solved = state.archive.solutions, state.archive.fitness > -jnp.inf
         others = elites[uniform_parents(keys[2], state.archive, (self.rows,))]
         begin = jnp.where(solved[tasks][:, None], elites[tasks], others)
@@ -179,25 +181,31 @@ class SharedDescentCore(Core):
         return candidates, replace(state, step=state.step + 1)
 
     def chosen(self, key: Array, state: State) -> Array:
-        """Tasks, none twice: half of them in turn, the others by a draw in proportion to their promise (3)."""
+        """Return distinct tasks: half of them in turn, the others drawn in proportion to their promise (3)."""
         number = len(self.neighbours)
         turn = (state.step * -(-self.rows // 2) + jnp.arange(-(-self.rows // 2))) % number
-        # The greatest of log-weights with Gumbel noise are a draw without replacement.
+        # Adding Gumbel noise to log-weights and taking the largest is a draw without replacement.
         tiny = float(np.finfo(self.lower.dtype).tiny)
         gumbel = -jnp.log(-jnp.log(jnp.maximum(random.uniform(key, (number,), self.lower.dtype), tiny)) + tiny)
         score = jnp.log(state.promise + tiny) + gumbel
         return lax.top_k(score.at[turn].set(jnp.inf), self.rows)[1].astype(jnp.int32)
 
     def factor(self, tasks: Array) -> Array:
-        """A root of the covariance of the errors around each task (1), `(rows, dim, dim)`, lower triangular."""
+        """Return the Cholesky factor of the covariance of the errors around each task (1), shape `(rows, dim, dim)`."""
         errors = self.errors[self.near[tasks]]
         covariance = jnp.einsum("bri,brj->bij", errors, errors) / errors.shape[1]
         return jnp.linalg.cholesky(covariance + _LEAST**2 * jnp.eye(covariance.shape[-1]))
 
     def direction(self, state: State, tasks: Array, factor: Array) -> Array:
-        """The direction of ascent, in units of the metric, of length 1, or 0 where nothing is known (2).
+        """Return the unit vector of the estimated gradient in the metric, or zeros without trials (2).
 
-        Gains over lengths are fitted by the direction of each trial and its length, which stands for the curvature.
+        The regression predicts the gain per step length of a trial from its direction and its length. The coefficient
+        of the length captures the curvature.
+
+        Args:
+            state: the state with the trials.
+            tasks: the tasks, shape `(rows,)`.
+            factor: Cholesky factors of their metrics, shape `(rows, dim, dim)`.
         """
         rows, dim = factor.shape[:2]
         near = self.neighbours[tasks]
@@ -205,7 +213,7 @@ class SharedDescentCore(Core):
         gains = state.gains[near].reshape(rows, -1)
         weights = jnp.where(jnp.arange(near.shape[1]) == 0, _OWN, 1.0)
         weights = jnp.repeat(weights, _MEMORY) * (deltas != 0).any(axis=2)
-        # The inverse, since a triangular solve of many columns takes twenty times as long on the CPU.
+        # On the CPU, a triangular solve with many columns takes twenty times as long as multiplying by the inverse.
         identity = jnp.broadcast_to(jnp.eye(dim), factor.shape)
         inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
         metric = deltas @ inverse.swapaxes(1, 2)
@@ -221,7 +229,7 @@ class SharedDescentCore(Core):
         return jnp.where(size > 0, slope / jnp.where(size > 0, size, 1.0), 0.0)
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
-        """Insert the trials, and remember them; no task is among them twice."""
+        """Insert the candidates and store them as trials. Each task occurs at most once."""
         niches = evaluation.place(candidates.niches)
         before = state.archive
         after, success = archives.insert(before, candidates.solutions, niches, evaluation.fitness)
@@ -240,7 +248,7 @@ class SharedDescentCore(Core):
         ), Info(success=success)
 
     def adopt(self, state: State, candidates: Candidates, evaluation: Evaluation) -> State:
-        """Insert the predictions, several a task, and remember how those that lost differ from the best."""
+        """Insert the predictions, several per task, and store those that are not the best as trials."""
         niches = evaluation.place(candidates.niches)
         archive, _ = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)
         gains = evaluation.fitness - archive.fitness[candidates.niches]
@@ -251,7 +259,15 @@ class SharedDescentCore(Core):
         return self.remember(replace(state, archive=archive), niches, deltas, gains, places)
 
     def remember(self, state: State, niches: Array, deltas: Array, gains: Array, places: Array) -> State:
-        """Write trials down, each in its place among those of its task; a failure or an unsolved task says nothing."""
+        """Store trials, except failed ones and those of unsolved tasks.
+
+        Args:
+            state: the state to update.
+            niches: tasks of the trials, shape `(rows,)`.
+            deltas: steps from the elite, in box widths, shape `(rows, dim)`.
+            gains: changes of the fitness, shape `(rows,)`.
+            places: index of each trial among the trials of its task, shape `(rows,)`.
+        """
         known = jnp.isfinite(gains)
         where = jnp.where(known, niches, NOWHERE)
         places = places % _MEMORY
