@@ -143,7 +143,6 @@ def test_replicates_get_a_table(folder, capsys):
         "report.html",
         "run.json",
         "run.log",
-        "settings.json",
     ]
 
 

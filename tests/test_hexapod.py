@@ -397,8 +397,11 @@ LEG_KINDS = "damage of leg 2 must be one of 'dead', 'no-leg', 'no-tibia', 'stuck
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "mujocoo"}, r"engine must be one of 'mjx', 'mujoco', 'pybullet', not 'mujocoo'; did you mean 'muj"),
-        ({"engine": None}, r"engine must be one of 'mjx', 'mujoco', 'pybullet', not None"),
+        (
+            {"engine": "mujocoo"},
+            r"engine must be one of 'mjx', 'mujoco', 'pybullet', 'warp', not 'mujocoo'; did you mean 'muj",
+        ),
+        ({"engine": None}, r"engine must be one of 'mjx', 'mujoco', 'pybullet', 'warp', not None"),
         ({"tasks": np.ones((3, 11))}, r"tasks of the hexapod must be a number, or lengths \(n, 12\): six tibias, then"),
         ({"tasks": te.Tasks(["a", "b"])}, r"tasks of the hexapod must be a number, or lengths \(n, 12\)"),
         (
@@ -499,7 +502,10 @@ def test_the_command_runs_it(elsewhere, capsys):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("engine=mujocoo", "engine must be one of 'mjx', 'mujoco', 'pybullet', not 'mujocoo'; did you mean 'mujoco'?"),
+        (
+            "engine=mujocoo",
+            "engine must be one of 'mjx', 'mujoco', 'pybullet', 'warp', not 'mujocoo'; did you mean 'mujoco'?",
+        ),
         ("threads=0", "threads must be a whole number of at least 1, not 0"),
         ("yaw=maybe", "yaw must be True or False, not 'maybe'"),
         ("damage={2: 'ded'}", f"{LEG_KINDS}, not 'ded'; did you mean 'dead'?"),

@@ -1,6 +1,5 @@
 """Many rows per call: `ahead` batches asked from one state, and replicates evaluated together."""
 
-import json
 import re
 import signal
 import warnings
@@ -217,14 +216,6 @@ def test_another_ahead_is_another_run(tmp_path):
         solve(ahead=2, out=tmp_path / "run", callback=StopAt(200))
     with pytest.raises(ValueError, match="holds a run with ahead 2, and this one has 1"):
         solve(out=tmp_path / "run", resume=True)
-    solve(out=tmp_path / "old")
-    file = tmp_path / "old" / "run.json"
-    plan = json.loads(file.read_text())
-    assert plan["plan"].pop("ahead") == 1
-    file.write_text(json.dumps(plan))  # as an earlier version wrote it
-    assert solve(evaluations=700, out=tmp_path / "old", resume=True).evaluations == 700
-    with pytest.raises(ValueError, match="holds a run with ahead 1, and this one has 4"):
-        solve(evaluations=700, ahead=4, out=tmp_path / "old", resume=True)
 
 
 def test_a_comparison_keeps_its_ahead(tmp_path):

@@ -360,11 +360,11 @@ class Result:
             >>> sorted(result.predict([[0.501]], report=True).errors)
             ['blend', 'linear', 'nearest', 'regressor']
         """
-        found = self._predictor.predict(self._places(new_tasks), method)
+        found = self.predictor.predict(self.positions_of(new_tasks), method)
         return found if report else found.solutions
 
     @cached_property
-    def _predictor(self) -> Predictor:
+    def predictor(self) -> Predictor:
         """Predictor for these elites, cached with its measured errors."""
         if self.tasks.descriptors is None:
             raise InvalidValueError(
@@ -383,7 +383,7 @@ class Result:
             fitness = np.concatenate([fitness, kept.fitness[good]])
         return Predictor(places, solutions, fitness, *self.bounds.T)
 
-    def _places(self, new_tasks: Any) -> np.ndarray:
+    def positions_of(self, new_tasks: Any) -> np.ndarray:
         """Return the positions of new tasks in the space of these tasks."""
         given = new_tasks
         if isinstance(new_tasks, Tasks):

@@ -55,7 +55,7 @@ def refine(
 def _descent(result: Result, tasks: Tasks, method: str | None) -> SharedDescent:
     """Return the search, with steps shaped by the errors of the predictions around each task."""
     chosen = result.predict(tasks, method, report=True).method
-    errors, near = result._predictor.errors_around(result._places(tasks), chosen, _ERRORS)
+    errors, near = result.predictor.errors_around(result.positions_of(tasks), chosen, _ERRORS)
     digest = hashlib.sha256(errors.tobytes() + near.tobytes()).hexdigest()[:12]
     return SharedDescent(errors=errors, near=near, digest=digest)
 
@@ -138,7 +138,7 @@ def _as_new(result: Result, new_tasks: Any) -> Tasks:
         raise InvalidValueError(
             "new_tasks must be te.Tasks(objects, descriptors=...), since the fitness of this result receives objects"
         )
-    result._places(new_tasks)
+    result.positions_of(new_tasks)  # raises if they do not fit
     return Tasks(descriptors=new_tasks, scale=old.scale, names=old.names)
 
 
