@@ -200,7 +200,7 @@ def test_the_reference_solves_tasks_of_all_call_kinds():
     again = solve_with_pycma(many_tasks(sphere, 2), evaluations=200, seed=3)
     each = te.Domain(name="each", fitness=lambda x, t: -float(sphere(x)), tasks=np.zeros((2, 1)), bounds=(0, 1), dim=10)
     assert np.array_equal(again.fitness, solve_with_pycma(each, evaluations=200, seed=3).fitness)
-    with pytest.raises(ValueError, match="evaluations must be a multiple of the 4 tasks here, not 401"):
+    with pytest.raises(ValueError, match="evaluations must be a multiple of the number of tasks, 4, not 401"):
         solve_with_pycma(arm, evaluations=401)
 
 

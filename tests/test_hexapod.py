@@ -452,14 +452,14 @@ def test_a_mistake_is_named(options, message):
 @pytest.mark.parametrize(
     ("engine", "module", "version", "hint"),
     [
-        ("mujoco", "mujoco", (3, 13), r"`pip install 'taskelites\[hexapod\]'` brings it"),
-        ("mjx", "mujoco.mjx", (3, 13), r"`pip install 'taskelites\[mjx\]'` brings it"),
-        ("pybullet", "pybullet", (3, 11), r"`pip install 'taskelites\[pybullet\]'` brings it"),
+        ("mujoco", "mujoco", (3, 13), r"install it with `pip install 'taskelites\[hexapod\]'`"),
+        ("mjx", "mujoco.mjx", (3, 13), r"install it with `pip install 'taskelites\[mjx\]'`"),
+        ("pybullet", "pybullet", (3, 11), r"install it with `pip install 'taskelites\[pybullet\]'`"),
         (
             "pybullet",
             "pybullet",
             (3, 12),
-            r"wheels for Python up to 3.11 only; engine='mujoco' needs none of it",
+            r"wheels for Python up to 3.11 only; use engine='mujoco' instead",
         ),
     ],
 )

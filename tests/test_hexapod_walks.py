@@ -236,7 +236,7 @@ def test_bodies_that_differ_in_one_length_are_not_taken_for_each_other(engine):
 
 def test_forgotten_settled_states_are_made_again(walks, monkeypatch):
     gaits, bodies, expected = walks
-    monkeypatch.setattr(mujoco_engine, "_KEPT", 3)
+    monkeypatch.setattr(mujoco_engine, "_CACHE_SIZE", 3)
     engine = new_engine()
     for _ in range(2):
         assert np.array_equal(engine.distances(gaits[:10], bodies[:10]), expected[:10])

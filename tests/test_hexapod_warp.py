@@ -190,7 +190,7 @@ class TestSimulations:
     def test_bodies_are_kept_and_the_oldest_make_room(self, short, monkeypatch):
         settled = []
         settle = short.WarpEngine._settle
-        monkeypatch.setattr(short, "_KEPT", 4)
+        monkeypatch.setattr(short, "_CACHE_SIZE", 4)
         monkeypatch.setattr(
             short.WarpEngine,
             "_settle",
@@ -219,7 +219,7 @@ class TestDomain:
 
     @pytest.mark.slow
     def test_a_run_on_the_cpu(self, short):
-        with pytest.warns(UserWarning, match=r"device='cpu' simulates one walk after another, .* for tests"):
+        with pytest.warns(UserWarning, match=r"device='cpu' simulates one walk after another, .* for tests only"):
             domain = te.domain("hexapod", tasks=5, engine="warp", device="cpu")
         assert domain.call == "batch"
         assert domain.rows_per_call == 10_240
@@ -232,10 +232,10 @@ class TestDomain:
         import warp
 
         monkeypatch.setattr(warp, "get_cuda_device_count", lambda: 0)
-        with pytest.raises(ValueError, match=r"needs an NVIDIA GPU .* engine='mujoco' runs on processors"):
+        with pytest.raises(ValueError, match=r"needs an NVIDIA GPU .* use engine='mujoco' on a CPU"):
             te.domain("hexapod", tasks=5, engine="warp")
         monkeypatch.setattr(warp, "get_cuda_device_count", lambda: 2)
-        with pytest.raises(ValueError, match=r"device is 'cuda:2', but .* are 'cuda:0' to 'cuda:1'"):
+        with pytest.raises(ValueError, match=r"device must be one of .*, 'cuda:0' to 'cuda:1', not 'cuda:2'"):
             te.domain("hexapod", tasks=5, engine="warp", device="cuda:2")
         assert te.domain("hexapod", tasks=5, engine="warp", device="cuda:1").call == "batch"
 

@@ -186,5 +186,5 @@ def test_mistakes_are_named():
         te.algorithms.ParametricTaskMapElites(p_regression=2)
     with pytest.raises(ValueError, match=r"cells must be a whole number of at least 1 and at most 20,000"):
         te.algorithms.ParametricTaskMapElites(cells=0)
-    with pytest.raises(ValueError, match=r"compare needs the same tasks for all runs, and on a te.Box"):
+    with pytest.raises(ValueError, match=r"tasks must be the same for all runs of a comparison, but on a te.Box"):
         te.compare(batch, BOX, bounds=(0, 1), dim=2, algorithms=["pt-map-elites"], evaluations=100)

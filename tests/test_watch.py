@@ -329,21 +329,21 @@ def test_where_nothing_draws_the_error_names_packages(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(rendering, "_trouble", lambda way: f"no {way} here")
+    monkeypatch.setattr(rendering, "_backend_error", lambda name: f"no {name} here")
     try:
         with pytest.raises(ImportError, match=r"libegl1 libgl1-mesa-dri.*libosmesa6.*egl: no egl here; osmesa: .*glfw"):
             rendering.backend()
         monkeypatch.setenv("MUJOCO_GL", "osmesa")
         with pytest.raises(ImportError, match=r"MUJOCO_GL.*tried: osmesa: no osmesa here\)"):
             rendering.backend()
-        monkeypatch.setattr(rendering, "_trouble", lambda way: "")
+        monkeypatch.setattr(rendering, "_backend_error", lambda name: "")
         assert rendering.backend() == "osmesa"
     finally:
         rendering.backend.cache_clear()
 
 
 def test_a_way_of_drawing_that_fails_says_why():
-    assert "no_such_backend" in rendering._trouble("no_such_backend")
+    assert "no_such_backend" in rendering._backend_error("no_such_backend")
 
 
 # The command.
@@ -507,7 +507,7 @@ def test_walks_of_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, ca
 def test_without_mujoco_the_error_says_what_to_install(walkers, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert run("watch", walkers) == 2
-    assert "`pip install 'taskelites[hexapod]'` brings it" in capsys.readouterr().err
+    assert "install it with `pip install 'taskelites[hexapod]'`" in capsys.readouterr().err
 
 
 def test_a_way_of_drawing_that_is_not_there_is_named(walkers):
@@ -516,4 +516,4 @@ def test_a_way_of_drawing_that_is_not_there_is_named(walkers):
         command, env=os.environ | {"MUJOCO_GL": "nonsense"}, capture_output=True, text=True, check=False
     )
     assert found.returncode == 2
-    assert "its variable MUJOCO_GL is 'nonsense', which can't draw here: leave it unset" in found.stderr
+    assert "the environment variable MUJOCO_GL is 'nonsense', which does not work here: unset it" in found.stderr

@@ -1,4 +1,4 @@
-"""Problems that ship with the library, by name."""
+"""The built-in domains and their registry."""
 
 import inspect
 from collections.abc import Callable
@@ -21,11 +21,11 @@ __all__ = ["DOMAINS", "domain"]
 
 
 def domain(name: str, **options: Any) -> Domain:
-    """Make a domain that ships with the library.
+    """Make a built-in domain.
 
     Args:
-        name: `taskelites list` shows them.
-        options: the domain's own, such as `tasks` and `dim`.
+        name: one of those that `taskelites list` shows.
+        options: options of the domain, such as `tasks` and `dim`.
 
     Example:
         >>> import taskelites as te

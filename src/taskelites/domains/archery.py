@@ -1,18 +1,17 @@
 """Archery: aim a bow at every distance and in every side wind.
 
-A task is how far away the target stands and how strongly the wind pushes the arrow sideways, `[distance, wind]`, in m
-and m/s2; a solution is where to aim, `[yaw, pitch]` in radians; the fitness is the score of the arrow, 0 to 1 in steps
-of 0.1. Most aims miss the target and score 0, so a search sees nothing until an arrow hits: a plateau with a small
-hill in it.
+A task is `[distance, wind]`: the distance of the target in m, and the sideways acceleration of the arrow by the wind in
+m/s2. A solution is the aim, `[yaw, pitch]` in radians. The fitness is the score of the arrow, 0 to 1 in steps of 0.1.
+Most aims miss the target and score 0: the fitness landscape is a plateau with one small hill.
 
 From Anne and Mouret, "Parametric-Task MAP-Elites" (GECCO 2024). The arrow leaves at 70 m/s in the direction
 (-sin yaw, cos yaw cos pitch, cos yaw sin pitch) - to the right, ahead, up - and falls with 9.8 m/s2. The target has ten
-rings, each 0.061 m wide. Of an arrow that crosses its plane `miss` metres from the centre, the score is
+rings, each 0.061 m wide. An arrow that crosses its plane `miss` metres from the centre scores
 max(0, 10 - floor(miss / 0.061)) / 10.
 
-On the edge between two rings an arrow counts for the outer one. In 64 bits that holds to the last bits of `miss`. In 32
-bits `miss` is off by up to 1e-6 m, so that an arrow that near to an edge may score 0.1 more or less: 2 of 2,000,000
-random arrows on the target did.
+An arrow on the edge between two rings counts for the outer one. In 64 bits this is exact up to the last bits of `miss`.
+In 32 bits the error of `miss` is up to 1e-6 m, so an arrow that close to an edge may score 0.1 more or less: this
+happened to 2 of 2,000,000 random arrows on the target.
 """
 
 from dataclasses import dataclass
@@ -38,17 +37,17 @@ RING_WIDTH = 0.061
 EDGES = RING_WIDTH * np.arange(1, RINGS + 1)
 _SCORES = np.arange(RINGS + 1) / RINGS
 
-# Two rings of a target share a colour.
+# One colour per two rings, as on real targets.
 _COLOURS = ("#f2b632", "#d1495b", "#2a6f97", "#333333", "#999999")
 
 
 def make(tasks: Any = 5000, seed: int = 0) -> Domain:
-    """Archery.
+    """Make the archery domain.
 
     Args:
-        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `[distance, wind]`, `(n, 2)`, in
-            [5, 40] m and [-10, 10] m/s2; or a file of them.
-        seed: of the tessellation.
+        tasks: the number of tasks, spread as a centroidal Voronoi tessellation; or descriptors `[distance, wind]`,
+            `(n, 2)`, in [5, 40] m and [-10, 10] m/s2; or a file of descriptors.
+        seed: seed of the tessellation.
 
     Example:
         >>> import taskelites as te
@@ -71,9 +70,12 @@ def make(tasks: Any = 5000, seed: int = 0) -> Domain:
 
 
 def landing(solution: Any, task: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    """Where the arrow crosses the plane of the target: to the right of its centre, and above it, in m.
+    """Return where the arrow crosses the plane of the target: metres to the right of its centre, and above it.
 
-    Works by columns too: `solution (2, n)`, `task (2, n)`.
+    Args:
+        solution: `[yaw, pitch]` in radians, `(2,)`, or `(2, n)` for n arrows, one per column.
+        task: `[distance, wind]`, `(2,)` or `(2, n)`.
+        xp: numpy or jax.numpy.
 
     Example:
         >>> import numpy as np
@@ -89,9 +91,10 @@ def landing(solution: Any, task: Any, xp: Any = jnp) -> tuple[Any, Any]:
 
 
 def rings_hit(miss: Any, xp: Any = jnp) -> Any:
-    """Points for an arrow so far from the centre, 0 to 10: how many edges of rings it lies within.
+    """Return the points of an arrow, 0 to 10, given its distance from the centre in m.
 
-    That is max(0, 10 - floor(miss / 0.061)), without a division, which compilers round in different ways.
+    This is max(0, 10 - floor(miss / 0.061)), computed without a division, because compilers round divisions
+    differently.
 
     Example:
         >>> import numpy as np
@@ -107,7 +110,7 @@ class ArcheryFitness:
     """The score of one arrow on one target, 0 to 1."""
 
     def __call__(self, solution: Array, task: Array) -> Array:
-        """The fitness, a scalar.
+        """Return the fitness, a scalar.
 
         Example:
             >>> import jax.numpy as jnp
@@ -115,15 +118,16 @@ class ArcheryFitness:
             0.0
         """
         right, up = landing(solution, task)
-        # Looked up, since a compiled division by 10 gives 0.30000000000000004 for 3.
+        # A table, because a compiled division by 10 gives 0.30000000000000004 for 3.
         return jnp.asarray(_SCORES, solution.dtype)[rings_hit(jnp.sqrt(right * right + up * up))]
 
 
 def aim(task: Any) -> np.ndarray:
-    """The flat shot through the centre of the target, `[yaw, pitch]`; of tasks `(n, 2)`, one row each.
+    """Return the flat shot through the centre of the target, `[yaw, pitch]`: `(2,)` for one task, `(n, 2)` for n.
 
-    For the flight time t, the velocity that ends in the centre is (-wind t / 2, distance / t, gravity t / 2); its size
-    is the arrow's for one short t, a root of (wind^2 + gravity^2) t^4 / 4 - speed^2 t^2 + distance^2.
+    An arrow with flight time t hits the centre if its velocity is (-wind t / 2, distance / t, gravity t / 2). The norm
+    of that velocity is the arrow's speed for one short t, a root of
+    (wind^2 + gravity^2) t^4 / 4 - speed^2 t^2 + distance^2.
 
     Example:
         >>> import numpy as np
@@ -132,7 +136,7 @@ def aim(task: Any) -> np.ndarray:
     """
     distance, wind = np.moveaxis(np.asarray(task, dtype=np.float64), -1, 0)
     push = (wind**2 + GRAVITY**2) / 4
-    # The form of the smaller root that subtracts nothing.
+    # This form of the smaller root has no cancellation.
     time = np.sqrt(2 * distance**2 / (SPEED**2 + np.sqrt(SPEED**4 - 4 * push * distance**2)))
     yaw = np.arcsin(wind * time / 2 / SPEED)
     pitch = np.arctan2(GRAVITY * time / 2, distance / time)
@@ -141,10 +145,10 @@ def aim(task: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ArcheryDrawing(Drawing):
-    """Draws the target, where the arrow hits its plane, and where one shot straight ahead would."""
+    """Draws the target, the point where the arrow hits its plane, and the same for a shot straight ahead."""
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, 2)`, `tasks (n, 2)`.
+        """Draw several solutions at once: `solutions (n, 2)`, `tasks (n, 2)`.
 
         Example:
             >>> import numpy as np
@@ -171,6 +175,6 @@ class ArcheryDrawing(Drawing):
                 tasks.tolist(), rings_hit(misses, xp=np).tolist(), misses.tolist(), strict=True
             )
         ]
-        # More room below, for the legend: an arrow shot straight ahead lands there.
+        # The margin below is wider, because the legend is there and an arrow shot straight ahead lands there.
         limits = np.stack([-1.25 * reach, 1.25 * reach, -1.5 * reach, reach], axis=1)
         return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("to the right (m)", "up (m)"))

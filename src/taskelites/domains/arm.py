@@ -1,11 +1,11 @@
 """The planar arm of the paper (section 4): reach a point with a chain of links.
 
-A task is how far each joint can turn and how long the arm is, `[alpha_max, length]`, both in [0, 1]; a solution sets
-each joint within its limits; the fitness is minus the distance from the tip to the target. Later papers on many-task
-search take exp(-distance), a number in (0, 1], and the target (0.5, 0.5): `form="exponential"`.
+A task is `[alpha_max, length]`, the range of each joint and the length of the arm, both in [0, 1]. A solution sets each
+joint within its limits. The fitness is minus the distance from the tip to the target. Later papers on many-task search
+use exp(-distance), a number in (0, 1], and the target (0.5, 0.5): `form="exponential"`.
 
-Where this departs from the paper: joint i turns link i, as in the paper's code. Its text, read literally, leaves the
-first link fixed and the last joint without effect.
+Deviation from the paper: joint i turns link i, as in the paper's code. Its text, read literally, leaves the first link
+fixed and the last joint without effect.
 """
 
 from collections.abc import Callable
@@ -32,16 +32,16 @@ def make(
     form: str = "distance",
     seed: int = 0,
 ) -> Domain:
-    """The planar arm.
+    """Make the arm domain.
 
     Args:
-        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `[alpha_max, length]`, `(n, 2)`, in
-            [0, 1]; or a file of them.
-        dim: how many links.
-        target: the point to reach; the arm is at most 1 long and starts at (0, 0).
-        form: of the fitness: "distance" is minus the distance to the target, as in the paper; "exponential" is
+        tasks: the number of tasks, spread as a centroidal Voronoi tessellation; or descriptors `[alpha_max, length]`,
+            `(n, 2)`, in [0, 1]; or a file of descriptors.
+        dim: the number of links.
+        target: the point to reach, in m. The arm is at most 1 m long and starts at (0, 0).
+        form: form of the fitness: "distance" is minus the distance to the target, as in the paper; "exponential" is
             exp(-distance).
-        seed: of the tessellation.
+        seed: seed of the tessellation.
 
     Example:
         >>> import taskelites as te
@@ -62,7 +62,7 @@ def make(
     options: dict[str, Any] = {"target": list(fitness.target)}
     if form == "exponential":
         worst = np.exp(worst)
-        options["form"] = form  # only then, so that runs from before there was a choice still go on
+        options["form"] = form  # only here, so that runs made before this option existed still resume
 
     def optimum() -> np.ndarray:
         best = arm_optimum(descriptors, dim, fitness.target)
@@ -83,7 +83,12 @@ def make(
 
 
 def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
-    """Where the joints and the tip are, `(dim + 1, 2)`, the base at (0, 0); `(dim + 1, 2, n)` of n at once, by columns.
+    """Return the positions of the joints and the tip, `(dim + 1, 2)`, with the base at (0, 0).
+
+    Args:
+        solution: `(dim,)`, or `(dim, n)` for n arms, which returns `(dim + 1, 2, n)`.
+        task: `[alpha_max, length]`, `(2,)` or `(2, n)`.
+        xp: numpy or jax.numpy.
 
     Example:
         >>> import jax.numpy as jnp
@@ -99,13 +104,13 @@ def joints(solution: Any, task: Any, xp: Any = jnp) -> Any:
 
 @dataclass(frozen=True)
 class ArmFitness:
-    """How near the tip comes to the target, for one solution and one task: minus the distance, or exp(-distance)."""
+    """Minus the distance from the tip to the target, or exp(-distance), for one solution and one task."""
 
     target: tuple[float, float]
     form: str = "distance"
 
     def __call__(self, solution: Array, task: Array) -> Array:
-        """The fitness, a scalar."""
+        """Return the fitness, a scalar."""
         dim = solution.shape[0]
         turns = (solution - 0.5) * (task[0] * (2 * np.pi / dim))
 
@@ -115,7 +120,7 @@ class ArmFitness:
             return (heading, x + jnp.cos(heading), y + jnp.sin(heading)), None
 
         zero = jnp.zeros((), solution.dtype)
-        # Link by link, unrolled: half the time of sums over rows of a few numbers.
+        # An unrolled scan takes half the time of sums over such short rows.
         (_, x, y), _ = lax.scan(add_link, (zero, zero, zero), turns, unroll=min(dim, 32))
         length = task[1] / dim
         x, y = length * x - self.target[0], length * y - self.target[1]
@@ -130,7 +135,7 @@ class ArmDrawing(Drawing):
     target: tuple[float, float]
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
+        """Draw several solutions at once: `solutions (n, dim)`, `tasks (n, 2)`.
 
         Example:
             >>> import numpy as np
@@ -160,12 +165,12 @@ class ArmDrawing(Drawing):
 
 
 def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:
-    """Minus the least distance to the target that each task allows, `(n,)`, in float64.
+    """Return the optimum of each task, minus the least distance to the target, `(n,)`, in float64.
 
-    Seen from outside, the points an arm can reach are bounded by its postures that turn towards a direction as fast as
-    the joints allow and then go straight: no posture reaches further in that direction. So each direction gives a bound
-    on the distance to the target, and where the best bound meets the distance of its own posture, that is the optimum.
-    A target inside of what an arm can span has no such bound; there, a search from several postures decides.
+    No posture reaches further in a direction than the one that turns towards it as fast as the joints allow and then
+    goes straight. So each direction gives a lower bound on the distance to the target. If the best bound equals the
+    distance of its own posture, that distance is optimal. Otherwise the target is inside the reachable set, and the
+    optimum is searched for from several postures.
 
     Example:
         >>> import numpy as np
@@ -188,7 +193,7 @@ def arm_optimum(descriptors: np.ndarray, dim: int, target: tuple[float, float]) 
 
 
 def _turned(direction: np.ndarray, limit: np.ndarray, dim: int) -> np.ndarray:
-    """Headings of the links, `(n, dim)`, of the posture that turns to a direction as fast as it can."""
+    """Return the headings of the links, `(n, dim)`, of the posture that turns to a direction as fast as it can."""
     turn = np.arange(1, dim + 1) * limit[:, None]
     return np.sign(direction)[:, None] * np.minimum(turn, np.abs(direction)[:, None])
 
@@ -202,7 +207,7 @@ def _distance(heading: np.ndarray, length: np.ndarray, target: tuple[float, floa
 def _outer_bound(
     limit: np.ndarray, length: np.ndarray, dim: int, target: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The direction that gives the best lower bound on the distance, and that bound, for each task."""
+    """Return, per task, the direction with the best lower bound on the distance, and that bound."""
 
     def bound(direction: np.ndarray) -> np.ndarray:
         heading = _turned(direction, limit, dim)
@@ -220,7 +225,7 @@ def _outer_bound(
 def _golden(
     function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Golden-section search for the maximum of many functions of one number at once."""
+    """Maximise several functions of one number at once by golden-section search."""
     ratio = (np.sqrt(5) - 1) / 2
     for _ in range(60):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
@@ -231,10 +236,10 @@ def _golden(
 
 
 def _searched(limit: np.ndarray, length: np.ndarray, dim: int, target: tuple[float, float]) -> np.ndarray:
-    """The least distance that cyclic coordinate descent finds from several postures, to about 1e-6.
+    """Return the least distance that cyclic coordinate descent finds from several postures, to about 1e-6.
 
-    Each joint in turn takes the angle, within its limits, that brings the tip nearest to the target (Wang and Chen,
-    "A combined optimization method for solving the inverse kinematics problem", 1991): exact for one joint.
+    Each joint in turn takes the angle within its limits that brings the tip nearest to the target (Wang and Chen, "A
+    combined optimization method for solving the inverse kinematics problem", 1991). This is exact for one joint.
     """
     bend = np.ones(dim)
     s_shape = np.where(np.arange(dim) < dim // 2, 1.0, -1.0)
@@ -256,7 +261,7 @@ def _searched(limit: np.ndarray, length: np.ndarray, dim: int, target: tuple[flo
 
 
 def _turn_joints(angles: np.ndarray, limit: np.ndarray, length: np.ndarray, target: tuple[float, float]) -> None:
-    """Turn each joint of each arm once, in place; the plane is that of complex numbers."""
+    """Turn each joint of each arm once, in place, with points of the plane as complex numbers."""
     dim = angles.shape[1]
     for joint in range(dim):
         links = np.exp(1j * np.cumsum(angles, axis=1)) * (length / dim)[:, None]

@@ -1,21 +1,21 @@
 """Cart-pole: balance every pole, by pushing its cart to the left or to the right.
 
-A task is the pole, `[pole_mass, half_length]`, in kg and m; a solution is the 16 weights of a small neural network that
-chooses the pushes, each in [0, 1]; the fitness is how many steps of 0.02 s the pole stays upright, at most 1000, the
-mean over ten starts that are the same for all.
+A task is the pole, `[pole_mass, half_length]`, in kg and m. A solution is the 16 weights of a small neural network that
+chooses the pushes, each in [0, 1]. The fitness is the number of steps of 0.02 s that the pole stays upright, at most
+1000, averaged over ten starts that are the same for all tasks and solutions.
 
-The physics is that of Gymnasium's CartPole-v1 (after Barto, Sutton and Anderson, "Neuronlike adaptive elements that
-can solve difficult learning control problems", 1983): a cart of 1 kg, pushes of 10 N, explicit Euler steps, over when
-the cart is more than 2.4 m from the middle or the pole more than 12 degrees from upright; the step that ends it counts.
-As a family of tasks it is from Hatzky, Bartz-Beielstein, Eiben and Yaman, "MONET" (PPSN 2026).
+The physics is Gymnasium's CartPole-v1 (after Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve
+difficult learning control problems", 1983): a cart of 1 kg, pushes of 10 N, explicit Euler steps. An episode ends when
+the cart is more than 2.4 m from the middle or the pole more than 12 degrees from upright; the last step counts. The
+family of tasks is from Hatzky, Bartz-Beielstein, Eiben and Yaman, "MONET" (PPSN 2026).
 
-Where this departs from Gymnasium: there, `total_mass` and `polemass_length` stay what they were when `masspole` or
-`length` are changed; here they follow. The network sees the state as it is, not rounded to 32 bits.
+Deviations from Gymnasium: there, `total_mass` and `polemass_length` are not updated when `masspole` or `length` change;
+here they are. The network sees the state itself, not the state rounded to 32 bits.
 
-An upright pole doubles a difference of rounding every 6 to 13 steps. So of controllers that balance for a while and
-then fail, the steps differ between 32 and 64 bits, and between machines. Measured: all of 5000 episodes of 500 elites
-were held to the end in 32 bits, and 99.7 % of them in 64; of networks near such elites (each weight moved by 0.05) 79 %
-of the episodes had the same number of steps, of those over within 100 steps all.
+Near upright, a rounding error doubles every 6 to 13 steps. So if a controller balances for a while and then fails, the
+number of steps differs between 32 and 64 bits, and between machines. Measured: of 5000 episodes of 500 elites, all
+lasted to the end in 32 bits and 99.7 % in 64 bits. With networks near such elites (each weight moved by 0.05), 79 % of
+the episodes had the same number of steps, and so did all episodes that ended within 100 steps.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ FARTHEST = 2.4
 STEEPEST = 12 * 2 * np.pi / 360
 WIDEST_START = 0.05
 
-# Whether all have fallen is looked at after so many steps: on a GPU, the host waits for each look.
+# Steps between two checks whether all poles have fallen: on a GPU, the host waits for each check.
 _CHUNK = 50
 _SNAPSHOTS = 8
 
@@ -52,14 +52,14 @@ State = tuple[Any, ...]  # position, velocity, angle, spin
 
 
 def make(tasks: Any = 5000, starts: int = 10, steps: int = 1000, seed: int = 0) -> Domain:
-    """The cart-pole.
+    """Make the cart-pole domain.
 
     Args:
-        tasks: how many poles, spread as a centroidal Voronoi tessellation; or descriptors `[pole_mass, half_length]`,
-            `(n, 2)`, in [0.05, 0.5] kg and [0.3, 1.2] m; or a file of them.
-        starts: how many starts the fitness is the mean of.
-        steps: how many steps a pole has to stay upright at most, 0.02 s each.
-        seed: of the tessellation; the starts do not depend on it.
+        tasks: the number of poles, spread as a centroidal Voronoi tessellation; or descriptors
+            `[pole_mass, half_length]`, `(n, 2)`, in [0.05, 0.5] kg and [0.3, 1.2] m; or a file of descriptors.
+        starts: the number of starts that the fitness is averaged over.
+        steps: the maximum number of steps of an episode, 0.02 s each.
+        seed: seed of the tessellation; the starts do not depend on it.
 
     Example:
         >>> import taskelites as te
@@ -83,9 +83,9 @@ def make(tasks: Any = 5000, starts: int = 10, steps: int = 1000, seed: int = 0) 
 
 
 def start_states(number: int) -> np.ndarray:
-    """The states that poles start from, `(number, 4)`: position, velocity, angle and spin, each within 0.05.
+    """Return the start states, `(number, 4)`: position, velocity, angle and spin, each in [-0.05, 0.05].
 
-    They are always the same, and fewer are the first of more.
+    They are fixed, and the first rows do not depend on `number`.
 
     Example:
         >>> start_states(2).round(4).tolist()
@@ -95,7 +95,13 @@ def start_states(number: int) -> np.ndarray:
 
 
 def advance(state: State, push: Any, task: Any, xp: Any = jnp) -> State:
-    """The state one step later: cart's position (m) and velocity, pole's angle (radians, to the right) and spin.
+    """Return the state one step later.
+
+    Args:
+        state: position (m) and velocity (m/s) of the cart, angle (rad, to the right) and spin (rad/s) of the pole.
+        push: force on the cart, N.
+        task: `[pole_mass, half_length]`.
+        xp: numpy or jax.numpy.
 
     Example:
         >>> import numpy as np
@@ -119,12 +125,12 @@ def advance(state: State, push: Any, task: Any, xp: Any = jnp) -> State:
 
 
 def chosen_push(weights: Any, state: State, xp: Any = jnp) -> Any:
-    """The push that a network chooses, N: 10 to the right where its second output is at least its first, else -10.
+    """Return the push that a network chooses, N: 10 to the right if its second output is at least its first, else -10.
 
     Args:
-        weights: `(16, ...)`. Of the four inputs and a bias, in turn, two weights each, one a hidden unit (tanh); then
-            of the two hidden units and a bias two each, one an output.
-        state: four numbers, or arrays of them.
+        weights: `(16, ...)`. First, for each of the four inputs and a bias, one weight per hidden unit (two, tanh).
+            Then, for each of the hidden units and a bias, one weight per output.
+        state: four numbers or four arrays.
         xp: numpy or jax.numpy.
 
     Example:
@@ -142,7 +148,7 @@ def chosen_push(weights: Any, state: State, xp: Any = jnp) -> Any:
 
 
 def is_up(state: State, xp: Any = jnp) -> Any:
-    """Whether the episode goes on from a state.
+    """Return whether the cart and the pole are within their limits.
 
     Example:
         >>> import numpy as np
@@ -153,13 +159,13 @@ def is_up(state: State, xp: Any = jnp) -> Any:
 
 
 def steps_upright(weights: Array, task: Array, starts: Array, most: int) -> Array:
-    """How many steps the pole is kept up from each of some starts, `(n,)`, whole numbers.
+    """Return the number of steps that the pole stays upright from each start, `(n,)`, integers.
 
     Args:
-        weights: `(16,)`, of the network.
-        task: `(2,)`, the pole.
-        starts: `(n, 4)`, states within the limits.
-        most: steps after which it ends.
+        weights: weights of the network, `(16,)`.
+        task: the pole, `(2,)`.
+        starts: states within the limits, `(n, 4)`.
+        most: the maximum number of steps.
 
     Example:
         >>> import jax.numpy as jnp
@@ -168,16 +174,16 @@ def steps_upright(weights: Array, task: Array, starts: Array, most: int) -> Arra
         [9]
     """
     number = len(starts)
-    # On a GPU, each turn of a loop starts kernels, so many steps a turn are faster; a CPU is slower with such code.
+    # On a GPU each iteration launches kernels, so an unrolled loop is faster; on a CPU it is slower.
     unrolled = 1 if jax.default_backend() == "cpu" else _CHUNK // 2
-    # One copy of the weights a start: the loop is then over plain rows, in half the time.
+    # One copy of the weights per start halves the time: the loop then has no broadcasting.
     wide = jnp.broadcast_to(weights[:, None], (DIM, number))
     pole = jnp.broadcast_to(task[:, None], (2, number))
 
     def step(_: Any, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, count, up = carry
         after = advance(state, chosen_push(wide, state).astype(starts.dtype), pole)
-        # The fallen stay where they are, since an Euler step of a pole that whirls would run away to NaN.
+        # A fallen pole keeps its state, because Euler steps of a whirling pole diverge to NaN.
         after = tuple(jnp.where(up, new, old) for new, old in zip(after, state, strict=True))
         return after, count + up, up & is_up(after)
 
@@ -196,31 +202,31 @@ def steps_upright(weights: Array, task: Array, starts: Array, most: int) -> Arra
 
 @dataclass(frozen=True)
 class CartpoleFitness:
-    """The mean steps that a network keeps a pole upright.
+    """The mean number of steps that a network keeps a pole upright.
 
     Args:
-        starts: how many starts it is the mean of.
-        steps: the most there are.
+        starts: the number of starts to average over.
+        steps: the maximum number of steps of an episode.
     """
 
     starts: int = 10
     steps: int = 1000
 
     def __call__(self, solution: Array, task: Array) -> Array:
-        """The fitness, a scalar."""
+        """Return the fitness, a scalar."""
         starts = jnp.asarray(start_states(self.starts), solution.dtype)
         missing = (self.steps - steps_upright(solution, task, starts, self.steps)).sum()
-        # So that the most there is comes out exactly, whichever way a compiler divides.
+        # Dividing the missing steps makes the maximum exact, however a compiler rounds divisions.
         return self.steps - missing.astype(solution.dtype) / self.starts
 
 
 @dataclass(frozen=True)
 class CartpoleDrawing(Drawing):
-    """Draws the cart and the pole at some moments, light to dark, the last one red, from the start that goes worst.
+    """Draws the cart and the pole at several moments of the worst episode, from light to dark, the last one in red.
 
     Args:
-        starts: of the fitness.
-        steps: of the fitness.
+        starts: as for the fitness.
+        steps: as for the fitness.
     """
 
     size: ClassVar[tuple[float, float]] = (5, 3.5)
@@ -229,7 +235,7 @@ class CartpoleDrawing(Drawing):
     steps: int = 1000
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, 16)`, `tasks (n, 2)`.
+        """Draw several solutions at once: `solutions (n, 16)`, `tasks (n, 2)`.
 
         Example:
             >>> import numpy as np
@@ -237,7 +243,7 @@ class CartpoleDrawing(Drawing):
             >>> sketch.titles[0].splitlines()[1]
             'upright for 8 to 10 steps'
         """
-        counts, moments = _watched(solutions, tasks, self.starts, self.steps)
+        counts, moments = _snapshots(solutions, tasks, self.starts, self.steps)
         tips = 2 * tasks[:, 1, None, None] * np.stack([np.sin(moments[..., 1]), np.cos(moments[..., 1])], axis=2)
         feet = np.stack([moments[..., 0], np.zeros_like(moments[..., 0])], axis=2)
         shades = [f"#{255 - i:02x}{255 - i:02x}{255 - i:02x}" for i in np.linspace(60, 220, _SNAPSHOTS).astype(int)]
@@ -254,14 +260,14 @@ class CartpoleDrawing(Drawing):
                 tasks.tolist(), counts.min(axis=1).tolist(), counts.max(axis=1).tolist(), strict=True
             )
         ]
-        # Room for a cart that has just left its track, and for the longest pole.
+        # Leave room for a cart that has just left its track, and for the longest pole.
         limits = np.tile([-FARTHEST - 0.4, FARTHEST + 0.4, -0.3, 2 * UPPER[1] + 0.3], (len(tasks), 1))
         return Sketch(strokes=strokes, limits=limits, titles=titles, labels=("x (m); red: at the end", "height (m)"))
 
 
 @partial(jax.jit, static_argnames=("starts", "steps"))
 def _episode(weights: Array, task: Array, starts: int, steps: int) -> tuple[Array, Array]:
-    """Steps upright from each start, and the states of the start that goes worst, `(steps + 1, 4)`."""
+    """Return the steps upright per start, `(starts,)`, and the states of the worst episode, `(steps + 1, 4)`."""
     states = jnp.asarray(start_states(starts), weights.dtype)
     counts = steps_upright(weights, task, states, steps)
 
@@ -275,10 +281,10 @@ def _episode(weights: Array, task: Array, starts: int, steps: int) -> tuple[Arra
     return counts, jnp.concatenate([first[None], path])
 
 
-def _watched(solutions: np.ndarray, tasks: np.ndarray, starts: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps upright, `(n, starts)`, and cart's position and pole's angle at some moments, `(n, moments, 2)`."""
+def _snapshots(solutions: np.ndarray, tasks: np.ndarray, starts: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps upright, `(n, starts)`, and position and angle at several moments, `(n, moments, 2)`."""
     counts, moments = [], []
-    for begin in range(0, len(solutions), 256):  # a block of whole episodes is 4 MB
+    for begin in range(0, len(solutions), 256):  # the states of a block take 4 MB
         block = slice(begin, begin + 256)
         count, path = jax.device_get(
             jax.vmap(lambda weights, task: _episode(weights, task, starts, steps))(solutions[block], tasks[block])

@@ -1,4 +1,4 @@
-"""The tasks of a domain from what a user gives for them: a number, an array, or a file."""
+"""Conversion of a domain's `tasks` argument (a number, an array or a file) to tasks."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -13,15 +13,19 @@ from taskelites.problem.tasks import Tasks, as_tasks, cvt, read
 def tasks_in_box(
     owner: str, tasks: Any, lower: Sequence[float], upper: Sequence[float], *, names: Sequence[str], seed: int
 ) -> Tasks:
-    """Tasks whose descriptors lie in a box.
+    """Return tasks whose descriptors lie in a box.
 
     Args:
-        owner: the domain, as errors call it.
-        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `(n, k)`; or a file of them.
-        lower: the least value of each descriptor.
-        upper: the greatest.
-        names: of the descriptors.
-        seed: of the tessellation.
+        owner: name of the domain in error messages.
+        tasks: the number of tasks, spread as a centroidal Voronoi tessellation; or descriptors `(n, k)`; or a file of
+            descriptors.
+        lower: lower bound of each descriptor.
+        upper: upper bound of each descriptor.
+        names: names of the descriptors.
+        seed: seed of the tessellation.
+
+    Raises:
+        ValueError: if `tasks` has the wrong shape or a descriptor is outside the box.
 
     Example:
         >>> tasks_in_box("the ramp", [[10.0, 0.5]], [0, 0], [45, 1], names=("angle", "friction"), seed=0).names

@@ -1,18 +1,18 @@
 """Postures: reach every point with a jointed arm, in as many ways as there are.
 
-A task is a point to reach, `[x, y]`, in m; a solution sets the joints of a planar arm, 8 links by default, 1 m long
-in all, each joint turning up to 90 degrees to either side; the fitness is minus the distance from the tip to the point.
-Beside it comes a behaviour, two numbers in [0, 1] that tell one way of reaching a point from another:
+A task is a point to reach, `[x, y]`, in m. A solution sets the joints of a planar arm with 8 links by default and a
+total length of 1 m; each joint turns up to 90 degrees to either side. The fitness is minus the distance from the tip to
+the point. The fitness function also returns a behaviour, two numbers in [0, 1] that describe how the point is reached:
 
-- approach: the direction of the last link, as a share of a whole turn from the x axis (0.25 is upwards; 0 and 1 are
+- approach: the direction of the last link, as a fraction of a full turn from the x axis (0.25 is upwards; 0 and 1 are
   the same direction);
-- side: how far the middle joint lies to the left of the line from the base to the point, in m, plus 0.5: above 0.5 the
-  arm bends to the left, below it to the right.
+- side: the distance of the middle joint to the left of the line from the base to the point, in m, plus 0.5. Above 0.5
+  the arm bends to the left, below 0.5 to the right.
 
-Of a grid of 10 x 10 behaviours, 42 to 84 (76 in the median of 40 points) can be had within 1 cm of the point.
+Of a grid of 10 x 10 behaviours, 42 to 84 are reachable within 1 cm of the point (median over 40 points: 76).
 
-It is here for algorithms that keep several solutions a task, such as Multi-task multi-behaviour MAP-Elites (Anne and
-Mouret, "Multi-task multi-behavior MAP-Elites", GECCO 2023); the arm is that of the arm domain (`joints`).
+The domain is meant for algorithms that keep several solutions per task, such as Multi-task multi-behaviour MAP-Elites
+(Anne and Mouret, "Multi-task multi-behavior MAP-Elites", GECCO 2023). The arm is the one of the arm domain (`joints`).
 """
 
 from dataclasses import dataclass
@@ -29,20 +29,20 @@ from taskelites.problem.problem import Domain
 from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("x", "y")
-# The corners are 0.71 m away, so that the arm, 1 m long, has room to bend in different ways everywhere.
+# The corners are 0.71 m away, so an arm of 1 m can bend in different ways at every point.
 LOWER, UPPER = (-0.5, -0.5), (0.5, 0.5)
 BEHAVIOUR = [(0.0, 1.0), (0.0, 1.0)]
 BEHAVIOUR_NAMES = ("approach", "side")
 
 
 def make(tasks: Any = 500, dim: int = 8, seed: int = 0) -> Domain:
-    """The arm of many postures.
+    """Make the postures domain.
 
     Args:
-        tasks: how many points, spread as a centroidal Voronoi tessellation; or the points `[x, y]`, `(n, 2)`, in
-            [-0.5, 0.5]; or a file of them.
-        dim: how many links, at least 4: fewer can't reach every point.
-        seed: of the tessellation.
+        tasks: the number of points, spread as a centroidal Voronoi tessellation; or the points `[x, y]`, `(n, 2)`, in
+            [-0.5, 0.5] m; or a file of points.
+        dim: the number of links, at least 4: fewer can't reach every point.
+        seed: seed of the tessellation.
 
     Example:
         >>> make(tasks=300).tasks
@@ -67,7 +67,11 @@ def make(tasks: Any = 500, dim: int = 8, seed: int = 0) -> Domain:
 
 
 def posture(solution: Any, xp: Any = jnp) -> Any:
-    """Where the joints and the tip are, `(dim + 1, 2)`, the base at (0, 0); `(dim + 1, 2, n)` of n at once, by columns.
+    """Return the positions of the joints and the tip, `(dim + 1, 2)`, with the base at (0, 0).
+
+    Args:
+        solution: `(dim,)`, or `(dim, n)` for n arms, which returns `(dim + 1, 2, n)`.
+        xp: numpy or jax.numpy.
 
     Example:
         >>> import numpy as np
@@ -77,12 +81,18 @@ def posture(solution: Any, xp: Any = jnp) -> Any:
         [0.0, 1.0]
     """
     dim = solution.shape[0]
-    # `joints` turns each by up to 180 degrees / dim times the first number.
+    # The first number of the task scales the range of `joints`, which is 180 degrees / dim.
     return joints(solution, (dim / 2, 1.0), xp=xp)
 
 
 def behaviour(places: Any, task: Any, xp: Any = jnp) -> Any:
-    """How a point is reached, `(2,)`: approach and side; `(2, n)` of n at once, by columns.
+    """Return the behaviour, `[approach, side]`, `(2,)`.
+
+    Args:
+        places: positions of the joints and the tip, `(dim + 1, 2)`, or `(dim + 1, 2, n)` for n arms, which returns
+            `(2, n)`.
+        task: the point to reach, `(2,)` or `(2, n)`.
+        xp: numpy or jax.numpy.
 
     Example:
         >>> import numpy as np
@@ -93,7 +103,7 @@ def behaviour(places: Any, task: Any, xp: Any = jnp) -> Any:
     last = places[-1] - places[-2]
     approach = (xp.arctan2(last[1], last[0]) / (2 * np.pi)) % 1.0
     middle = places[(len(places) - 1) // 2]
-    # A point at the base has no line to it, and counts as straight ahead.
+    # For a point at the base the line is undefined; the x axis takes its place.
     far = xp.hypot(task[0], task[1])
     east, north = xp.where(far > 0, task[0], 1.0), xp.where(far > 0, task[1], 0.0)
     side = (east * middle[1] - north * middle[0]) / xp.where(far > 0, far, 1.0)
@@ -105,7 +115,7 @@ class PosturesFitness:
     """Minus the distance from the tip to the point, and the behaviour."""
 
     def __call__(self, solution: Array, task: Array) -> tuple[Array, Array]:
-        """Fitness and behaviour, a scalar and `(2,)`.
+        """Return the fitness, a scalar, and the behaviour, `(2,)`.
 
         Example:
             >>> import jax.numpy as jnp
@@ -123,7 +133,7 @@ class PosturesDrawing(Drawing):
     """Draws the arm in its posture, with its middle joint and the point to reach."""
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
+        """Draw several solutions at once: `solutions (n, dim)`, `tasks (n, 2)`.
 
         Example:
             >>> import numpy as np

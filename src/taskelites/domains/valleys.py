@@ -1,15 +1,15 @@
 """Valleys: find the deepest of many, which moves as the task changes.
 
-A task is a point `[east, north]` of the unit square; a solution is a point x of the unit cube, 10 numbers by default;
-the fitness is minus a rotated Rastrigin function whose only global optimum, 0, lies at o(task):
+A task is a point `[east, north]` of the unit square. A solution is a point x of the unit cube, 10 numbers by default.
+The fitness is minus a rotated Rastrigin function whose only global optimum, 0, lies at o(task):
 
     z = 4 R (x - o(task))        fitness = -mean over i of (z_i^2 + 2 sin^2(pi z_i))
     o_i(task) = 0.5 + 0.3 sin(2 pi (a_i . task + p_i))
 
-R is a rotation, so that no coordinate can be solved alone; a (in [-1, 1]) and p (in [0, 1]) are drawn once for each
-number of dimensions, always the same. Along each axis of z the next valleys are about 1 away, so that solutions of a
-near task help, those of a distant one mislead. Nothing in it was fitted to an algorithm: it is here to compare them on.
-After Rastrigin, "Systems of extremal control" (1974), with 1 in place of its 10, which makes hills of moderate height.
+R is a rotation, so no coordinate can be optimised alone. R, a (in [-1, 1]) and p (in [0, 1]) are fixed per number of
+dimensions. Along each axis of z neighbouring valleys are about 1 apart, so solutions of a near task help and solutions
+of a distant task mislead. The domain is meant for comparing algorithms and was not tuned for any of them. After
+Rastrigin, "Systems of extremal control" (1974), with the factor 1 instead of 10, which makes hills of moderate height.
 """
 
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ from taskelites.problem.problem import Domain
 from taskelites.problem.sketch import Drawing, Sketch, Stroke
 
 NAMES = ("east", "north")
-# Of the unit cube in z: how many valleys stand side by side.
+# Width of the unit cube in z, which is the number of valleys along an axis.
 STRETCH = 4.0
 HEIGHT = 2.0
 CENTRE, SWING = 0.5, 0.3
 
 
 def make(tasks: Any = 5000, dim: int = 10, seed: int = 0) -> Domain:
-    """Valleys.
+    """Make the valleys domain.
 
     Args:
-        tasks: how many, spread as a centroidal Voronoi tessellation; or descriptors `[east, north]`, `(n, 2)`, in
-            [0, 1]; or a file of them.
+        tasks: the number of tasks, spread as a centroidal Voronoi tessellation; or descriptors `[east, north]`,
+            `(n, 2)`, in [0, 1]; or a file of descriptors.
         dim: length of a solution.
-        seed: of the tessellation; the valleys do not depend on it.
+        seed: seed of the tessellation; the valleys do not depend on it.
 
     Example:
         >>> import taskelites as te
@@ -66,9 +66,9 @@ def make(tasks: Any = 5000, dim: int = 10, seed: int = 0) -> Domain:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """What is drawn once for each number of dimensions, float64.
+    """The constants of the fitness, float64, fixed per number of dimensions.
 
-    Args:
+    Attributes:
         rotation: R, `(dim, dim)`.
         slopes: a, `(dim, 2)`.
         phases: p, `(dim,)`.
@@ -81,7 +81,7 @@ class Constants:
 
 @lru_cache(maxsize=8)
 def constants(dim: int) -> Constants:
-    """The constants of so many dimensions.
+    """Return the constants for `dim` dimensions.
 
     Example:
         >>> import numpy as np
@@ -92,12 +92,12 @@ def constants(dim: int) -> Constants:
     rng = np.random.default_rng(dim)
     slopes, phases = rng.uniform(-1, 1, (dim, 2)), rng.uniform(0, 1, dim)
     rotation, triangle = np.linalg.qr(rng.normal(size=(dim, dim)))
-    # Which of two signs a library gives a column would be its own business otherwise.
+    # Fixes the signs of the columns, which QR leaves to the linear algebra library.
     return Constants(rotation=rotation * np.sign(np.diag(triangle)), slopes=slopes, phases=phases)
 
 
 def best(task: Any, dim: int, xp: Any = jnp) -> Any:
-    """The only solution with fitness 0, `(dim,)`; of tasks `(n, 2)`, one row each.
+    """Return the only solution with fitness 0: `(dim,)` for one task, `(n, dim)` for tasks `(n, 2)`.
 
     Example:
         >>> import numpy as np
@@ -111,7 +111,7 @@ def best(task: Any, dim: int, xp: Any = jnp) -> Any:
 
 
 def worst(tasks: np.ndarray, dim: int) -> np.ndarray:
-    """A fitness that no solution of a task falls below, `(n,)`: the farthest corner, and every sine at its peak.
+    """Return a lower bound on the fitness of each task, `(n,)`: the farthest corner, with every sine at its peak.
 
     Example:
         >>> import numpy as np
@@ -133,21 +133,21 @@ class ValleysFitness:
     dim: int = 10
 
     def __call__(self, solution: Array, task: Array) -> Array:
-        """The fitness, a scalar."""
+        """Return the fitness, a scalar."""
         rotation = jnp.asarray(constants(self.dim).rotation, solution.dtype)
-        # In full precision on accelerators, which else round the factors of products to fewer bits.
+        # By default, accelerators round the factors of products to fewer bits.
         turned = jnp.matmul(rotation, solution - best(task, self.dim), precision=lax.Precision.HIGHEST)
         z = STRETCH * turned
-        # A sine squared and not 1 - cos, which in 32 bits is 0 in a wide surrounding of 0.
+        # sin^2 rather than 1 - cos, which in 32 bits is exactly 0 in a wide neighbourhood of 0.
         return -jnp.mean(z * z + HEIGHT * jnp.square(jnp.sin(np.pi * z)))
 
 
 @dataclass(frozen=True)
 class ValleysDrawing(Drawing):
-    """Draws the numbers of a solution side by side, with those of the best one."""
+    """Draws the numbers of a solution next to the numbers of the optimum."""
 
     def many(self, solutions: np.ndarray, tasks: np.ndarray) -> Sketch:
-        """Draw many at once: `solutions (n, dim)`, `tasks (n, 2)`.
+        """Draw several solutions at once: `solutions (n, dim)`, `tasks (n, 2)`.
 
         Example:
             >>> import numpy as np

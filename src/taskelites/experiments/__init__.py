@@ -1,4 +1,4 @@
-"""Replicates, comparisons, statistics, and the experiments of the paper."""
+"""Comparisons, benchmarks, statistics, and the experiments of the paper."""
 
 from taskelites.experiments.benchmark.benchmark import Bench
 from taskelites.experiments.benchmark.run import bench

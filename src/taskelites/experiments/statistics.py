@@ -1,4 +1,4 @@
-"""Whether two groups of runs differ, and by how much."""
+"""Significance tests and effect sizes for groups of runs."""
 
 import math
 from typing import Any
@@ -13,9 +13,17 @@ _EXACT_PAIRS = 10_000
 
 
 def mann_whitney(first: Any, second: Any) -> float:
-    """The two-sided p-value of the Mann-Whitney U test: exact where no values are equal, else by the normal limit.
+    """Return the two-sided p-value of the Mann-Whitney U test.
 
-    Values that are equal throughout give 1: nothing tells the groups apart.
+    The exact distribution is used if there are no ties and not too many runs, else the normal approximation. If all
+    values are equal, the p-value is 1.
+
+    Args:
+        first: values of the first group.
+        second: values of the second group.
+
+    Raises:
+        ValueError: if a group is empty or contains NaN.
 
     Example:
         >>> round(mann_whitney([1, 2, 3], [4, 5, 6]), 3)
@@ -32,7 +40,7 @@ def mann_whitney(first: Any, second: Any) -> float:
 
 
 def holm(p_values: Any) -> np.ndarray:
-    """P-values corrected for their number (Holm, 1979): of those below alpha, any is wrong at most so often.
+    """Return p-values corrected for multiple tests (Holm, 1979), which controls the family-wise error rate.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).tolist()
@@ -47,9 +55,16 @@ def holm(p_values: Any) -> np.ndarray:
 
 
 def a12(first: Any, second: Any) -> float:
-    """The effect size of Vargha and Delaney (2000): how likely a value of the first group is the greater one.
+    """Return the A12 effect size (Vargha and Delaney, 2000): P(first > second) + P(first = second) / 2.
 
-    Equal values count half; 0.5 means no effect, 1 that each value of the first is greater than all of the second.
+    0.5 means no effect; 1 means that every value of the first group is greater than every value of the second.
+
+    Args:
+        first: values of the first group.
+        second: values of the second group.
+
+    Raises:
+        ValueError: if a group is empty or contains NaN.
 
     Example:
         >>> a12([1, 2, 3], [1, 2, 3]), a12([4, 5], [1, 2, 3])
@@ -63,9 +78,9 @@ def a12(first: Any, second: Any) -> float:
 
 
 def quartiles(values: Any) -> tuple[float, float, float]:
-    """The first quartile, the median and the third quartile; NaN if any value is.
+    """Return the first quartile, the median and the third quartile; NaN if there are no values or any is NaN.
 
-    Values may be infinite ("never"): then they are ranked, not averaged.
+    If a value is infinite ("never"), quartiles are not interpolated.
 
     Example:
         >>> quartiles([1, 2, 3, 4, 5])
@@ -76,7 +91,7 @@ def quartiles(values: Any) -> tuple[float, float, float]:
     array = np.asarray(values, dtype=np.float64)
     if len(array) == 0 or np.isnan(array).any():
         return (math.nan,) * 3
-    # Between a number and infinity there is no mean.
+    # Interpolation between a number and infinity would give infinity or NaN.
     finite = np.isfinite(array).all()
     low, middle, high = np.quantile(array, [0.25, 0.5, 0.75], method="linear" if finite else "inverted_cdf")
     return float(low), float(middle), float(high)

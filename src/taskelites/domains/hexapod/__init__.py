@@ -1,10 +1,10 @@
 """Six-legged walking (section 5 of the paper): a gait for every body.
 
-A task is 12 lengths, those of the tibias and femurs of six legs; a solution is the 36 numbers of a gait; the fitness is
-how far the robot walks forward in 3 s, in metres. A walk ends before when the robot leans over by more than 22.5
-degrees or leaves its corridor, 0.5 m to each side; what it has walked until then counts.
+A task is 12 lengths, the tibias and femurs of six legs. A solution is the 36 numbers of a gait. The fitness is the
+distance that the robot walks forward in 3 s, in metres. A walk ends early if the robot leans over by more than 22.5
+degrees or leaves its corridor, 0.5 m to each side; the distance up to then counts.
 
-Where this departs from the paper and its code: docs/hexapod.md.
+docs/hexapod.md lists the deviations from the paper and its code.
 """
 
 import importlib
@@ -31,14 +31,14 @@ from taskelites.errors import InvalidTypeError, InvalidValueError, MissingPackag
 from taskelites.problem.problem import Domain
 from taskelites.problem.tasks import Tasks, as_tasks, read, uniform
 
-# How each is called, its module, the extra of this package that brings it, and the packages that its results depend on.
+# Per engine: the domain's `call`, its module, the extra that installs it, and the packages that its results depend on.
 ENGINES = {
     "mujoco": ("batch", "mujoco", "hexapod", ("mujoco",)),
     "mjx": ("jax", "mujoco.mjx", "mjx", ("mujoco-mjx", "mujoco")),
     "warp": ("batch", "mujoco_warp", "warp", ("mujoco-warp", "warp-lang", "mujoco")),
     "pybullet": ("each", "pybullet", "pybullet", ("pybullet",)),
 }
-# What "warp" likes: the ten runs of 16 batches of 64 that the experiment makes at once.
+# For "warp": the rows of the paper's experiment, ten runs with 16 batches of 64 at a time.
 _ROWS_PER_CALL = 10_240
 
 
@@ -52,25 +52,24 @@ def make(
     worlds: int = 16_384,
     seed: int = 0,
 ) -> Domain:
-    """The six-legged robot.
+    """Make the hexapod domain.
 
     Args:
-        tasks: how many bodies, drawn uniformly; or their lengths in metres, `(n, 12)`: tibias of legs 0 to 5, in
-            [0.10, 0.18], then femurs, in [0.045, 0.125]; or a file of them.
-        engine: the simulator. "mujoco" runs on native threads; "warp" is MuJoCo Warp, thousands of walks at once on an
-            NVIDIA GPU; "mjx" is compiled into the search, for accelerators; "pybullet" is the paper's, one walk at a
-            time.
-        yaw: whether a walk ends, too, when the robot has turned by more than 22.5 degrees, as in the paper's code.
-        damage: what is broken, a dict of legs and one of "dead" (motors without torque), "stuck" (motors that hold at
-            zero), "no-tibia" and "no-leg". Legs 0, 1, 2 are the left ones from the rear, 3, 4, 5 the right ones from
-            the front.
-        threads: of "mujoco"; by default all processors that this process may use. No result depends on it.
-        device: of "warp": "cuda", one GPU of several such as "cuda:1", or "cpu", which is slow and meant for tests.
-        worlds: of "warp": simulations at a time, at most; each takes about 50 kB of the GPU's memory.
-        seed: of the bodies.
+        tasks: the number of bodies, drawn uniformly; or their lengths in metres, `(n, 12)`: tibias of legs 0 to 5, in
+            [0.10, 0.18], then femurs, in [0.045, 0.125]; or a file of lengths.
+        engine: the simulator. "mujoco" runs on native threads. "warp" is MuJoCo Warp, which simulates thousands of
+            walks at once on an NVIDIA GPU. "mjx" is compiled into the search, for accelerators. "pybullet" is the
+            simulator of the paper, one walk at a time.
+        yaw: whether a walk also ends when the robot has turned by more than 22.5 degrees, as in the paper's code.
+        damage: a dict that maps a leg to "dead" (motors without torque), "stuck" (motors that hold at zero), "no-tibia"
+            or "no-leg". Legs 0, 1, 2 are the left ones from the rear, 3, 4, 5 the right ones from the front.
+        threads: threads of "mujoco"; by default, all processors that this process may use. Results do not depend on it.
+        device: device of "warp": "cuda", a specific GPU such as "cuda:1", or "cpu", which is slow and meant for tests.
+        worlds: maximum number of simulations at a time with "warp"; each takes about 50 kB of GPU memory.
+        seed: seed of the bodies.
 
     Raises:
-        ImportError: if the simulator is not installed; it says how to.
+        ImportError: if the simulator is not installed.
         ValueError: if an argument is wrong, or "warp" finds no GPU.
 
     Example:
@@ -94,7 +93,7 @@ def make(
     if isinstance(tasks, int | float | np.integer):
         chosen = uniform(whole_number("tasks", tasks, least=1), LOWER, UPPER, seed=seed, names=NAMES)
     else:
-        chosen = _own_tasks(tasks)
+        chosen = _as_bodies(tasks)
     rules = Rules(yaw=bool(yaw))
     return Domain(
         name="hexapod",
@@ -117,15 +116,15 @@ def make(
 
 @dataclass(frozen=True)
 class Walked:
-    """How far a gait walks on a body, m; in the shape that the engine's kind of call asks for.
+    """The distance that a gait walks on a body, m.
 
     Args:
-        engine: one of `ENGINES`.
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
-        threads: of "mujoco".
-        device: of "warp".
-        worlds: of "warp".
+        engine: a key of `ENGINES`.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
+        threads: threads of "mujoco".
+        device: device of "warp".
+        worlds: maximum number of simulations at a time with "warp".
     """
 
     engine: str
@@ -136,7 +135,7 @@ class Walked:
     worlds: int = 16_384
 
     def __call__(self, gaits: Any, lengths: Any) -> Any:
-        """The fitness; NaN where the simulation diverged."""
+        """Return the fitness: `(n,)`, or a scalar for "mjx" and "pybullet"; NaN where the simulation diverged."""
         if self.engine == "mujoco":
             from taskelites.domains.hexapod import mujoco_engine
 
@@ -154,10 +153,10 @@ class Walked:
         return pybullet_engine.engine(self.rules, self.damage).distance(gaits, lengths)
 
 
-def _own_tasks(tasks: Any) -> Tasks:
+def _as_bodies(tasks: Any) -> Tasks:
     given = as_tasks(tasks)
     lengths = given.descriptors if isinstance(given, Tasks) else None
-    # Objects would reach the simulators in place of the lengths.
+    # The simulators would get the objects instead of the lengths.
     if not isinstance(given, Tasks) or given.objects is not None or lengths is None or lengths.shape[1] != len(NAMES):
         raise InvalidValueError(
             "tasks of the hexapod must be a number, or lengths (n, 12): six tibias, then six femurs, in m"
@@ -167,46 +166,46 @@ def _own_tasks(tasks: Any) -> Tasks:
 
 
 def _check_device(device: Any) -> None:
-    """Raise if Warp has no such device, and warn of one that is slow."""
+    """Raise if Warp does not have this device; warn if it is slow."""
     import warp
 
     from taskelites.domains.hexapod.warp_engine import silent
 
     if device == "cpu":
         warnings.warn(
-            "device='cpu' simulates one walk after another, about 30 times slower than engine='mujoco' on one core: it "
-            "is for tests",
+            "device='cpu' simulates one walk after another, about 30 times slower than engine='mujoco' on one core; "
+            "use it for tests only",
             UserWarning,
             stacklevel=4,
         )
         return
     if not isinstance(device, str) or re.fullmatch(r"cuda(:\d+)?", device) is None:
-        raise InvalidValueError(f"device must be 'cuda', a GPU of several such as 'cuda:1', or 'cpu', not {device!r}")
+        raise InvalidValueError(f"device must be 'cuda', a specific GPU such as 'cuda:1', or 'cpu', not {device!r}")
     with silent():
         there = warp.get_cuda_device_count()
     if there == 0:
         raise InvalidValueError(
-            "engine='warp' needs an NVIDIA GPU with its driver, and Warp finds none; engine='mujoco' runs on processors"
+            "engine='warp' needs an NVIDIA GPU and its driver, but Warp finds none; use engine='mujoco' on a CPU"
         )
     if int(device.partition(":")[2] or 0) >= there:
         raise InvalidValueError(
-            f"device is {device!r}, but the GPUs that Warp finds are 'cuda:0' to 'cuda:{there - 1}'"
+            f"device must be one of the GPUs that Warp finds, 'cuda:0' to 'cuda:{there - 1}', not {device!r}"
         )
 
 
 def _import(module: str, extra: str) -> None:
-    """Import a simulator, without what some of them print then."""
+    """Import a simulator and discard what it prints."""
     said = StringIO()
     try:
         with quiet(1, 2), redirect_stdout(said), redirect_stderr(said):
             importlib.import_module(module)
     except (ImportError, AttributeError, RuntimeError) as error:
-        hint = f"`pip install 'taskelites[{extra}]'` brings it"
+        hint = f"install it with `pip install 'taskelites[{extra}]'`"
         chosen = os.environ.get("MUJOCO_GL")
-        if chosen and not isinstance(error, ImportError):  # MuJoCo takes it at its word when it is imported
-            hint = f"its variable MUJOCO_GL is {chosen!r}, which can't draw here: leave it unset"
+        if chosen and not isinstance(error, ImportError):  # importing MuJoCo fails if this backend does
+            hint = f"the environment variable MUJOCO_GL is {chosen!r}, which does not work here: unset it"
         if module == "pybullet" and sys.version_info >= (3, 12):
-            hint = "it has wheels for Python up to 3.11 only; engine='mujoco' needs none of it"
+            hint = "it has wheels for Python up to 3.11 only; use engine='mujoco' instead"
         raise MissingPackageError(
             f"this engine of the hexapod needs {module}, which can't be imported ({error}); {hint}"
         ) from None

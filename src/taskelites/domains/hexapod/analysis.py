@@ -1,7 +1,7 @@
-"""What happens in a walk, step by step: which feet carry the robot, how fast it goes, what its motors do.
+"""Analysis of a walk, step by step: contacts of the feet, speed, motor power.
 
-The positions and speeds of a recorded walk are put back into the simulator, so what is said here is of the very walk
-that the fitness measured.
+The positions and speeds of a recorded walk are loaded into the simulator again, so the analysis is of exactly the walk
+that the fitness was measured on.
 """
 
 import copy
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A walk, with what can be said of each of its steps of 1/240 s.
+    """A walk and quantities of each of its steps of 1/240 s.
 
     Attributes:
-        walk: positions, speeds and controls.
-        forces: with which the ground carries each foot, N, `(steps, 6)`; 0 for a foot in the air.
-        base_touches: whether the body of the robot is on the ground, `(steps,)`.
-        penetration: how deep anything is in the ground, m, `(steps,)`; 0 if nothing is.
-        speed: of the base, m/s, `(steps,)`.
-        power: that the motors put in, W, `(steps,)`; what they take while they brake is not counted back.
-        reason: why it ended before its time, in words; empty if it did not.
+        walk: the recorded walk.
+        forces: normal force of the ground on each foot, N, `(steps, 6)`; 0 for a foot in the air.
+        base_touches: whether the base is on the ground, `(steps,)`.
+        penetration: greatest penetration of the ground, m, `(steps,)`; 0 without contact.
+        speed: speed of the base, m/s, `(steps,)`.
+        power: mechanical power of the motors, W, `(steps,)`; braking counts as 0.
+        reason: why the walk ended early, in words; empty if it did not.
     """
 
     walk: "Walk"
@@ -44,42 +44,45 @@ class Analysis:
 
     @property
     def distance(self) -> float:
-        """How far it walked, m."""
+        """The distance of the walk, m."""
         return self.walk.distance
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration of the walk, s."""
         return len(self.forces) / RATE
 
     @cached_property
     def touching(self) -> np.ndarray:
-        """Which feet are on the ground, `(steps, 6)`."""
+        """Whether each foot is on the ground, `(steps, 6)`."""
         return self.forces > 0
 
     @property
     def duty(self) -> np.ndarray:
-        """The share of the time that each foot is on the ground, `(6,)`."""
+        """The fraction of time that each foot is on the ground, `(6,)`."""
         return np.asarray(self.touching.mean(axis=0))
 
     @property
     def flight(self) -> float:
-        """The share of the time that nothing is on the ground."""
+        """The fraction of time without contact with the ground."""
         return float((~self.touching.any(axis=1) & ~self.base_touches).mean())
 
     @property
     def switches(self) -> float:
-        """How often a foot touches down or lifts off, per foot and second."""
+        """The rate of touchdowns and liftoffs, per foot and second."""
         return float((self.touching[1:] != self.touching[:-1]).sum() / LEGS / self.seconds)
 
 
 def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
-    """Let a gait walk on a body, and look at each step.
+    """Simulate a gait on a body and analyse each step.
 
     Args:
-        engine: with its rules and its damage.
+        engine: the simulator, which defines rules and damage.
         gait: `(36,)`.
-        lengths: of the body, `(12,)`.
+        lengths: lengths of the body, m, `(12,)`.
+
+    Raises:
+        ValueError: if the gait or the lengths have the wrong shape or range.
 
     Example:
         >>> from taskelites.domains.hexapod.body import NOMINAL
@@ -91,12 +94,12 @@ def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
     gait = finite_array("gait", gait, shape="(36,)", ndim=1)
     if gait.shape != (DIM,) or gait.min() < 0 or gait.max() > 1:
         raise InvalidValueError(
-            f"a gait must be {DIM} numbers in [0, 1], not {gait.shape} in [{gait.min():g}, {gait.max():g}]"
+            f"gait must be {DIM} numbers in [0, 1], not an array {gait.shape} in [{gait.min():g}, {gait.max():g}]"
         )
     lengths = finite_array("lengths", lengths, shape="(12,): the task itself, not its number", ndim=1)
     if lengths.shape != (len(NAMES),):
         raise InvalidValueError(
-            f"a body must be {len(NAMES)} lengths, six tibias, then six femurs, not {lengths.shape}"
+            f"lengths must be {len(NAMES)} numbers, six tibias, then six femurs, not an array {lengths.shape}"
         )
     check_lengths(lengths[None], "a body")
     walk = engine.walk(gait, lengths)
@@ -114,15 +117,15 @@ def analyse(engine: "MujocoEngine", gait: Any, lengths: Any) -> Analysis:
 
 
 def contacts(model: Any, walk: "Walk") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What touches the ground in each step of a walk.
+    """Return the contacts with the ground in each step of a walk.
 
     Args:
-        model: of the body that walked, as `body_model` gives it.
-        walk: of that body.
+        model: model of the body, as returned by `body_model`.
+        walk: a walk of that body.
 
     Returns:
-        The normal force on each foot, N, `(steps, 6)`; whether the base touches, `(steps,)`; the deepest penetration,
-        m, `(steps,)`.
+        The normal force on each foot, N, `(steps, 6)`; whether the base touches the ground, `(steps,)`; the greatest
+        penetration, m, `(steps,)`.
     """
     import mujoco
 
@@ -140,7 +143,7 @@ def contacts(model: Any, walk: "Walk") -> tuple[np.ndarray, np.ndarray, np.ndarr
             contact = data.contact[number]
             mujoco.mj_contactForce(model, data, number, force)
             depth[step] = max(depth[step], -contact.dist)
-            other = int(contact.geom.max())  # that of the two which is not the floor, the first of all
+            other = int(contact.geom.max())  # the floor is geom 0
             if other == base:
                 touches[step] |= force[0] > 0
             else:
@@ -149,7 +152,7 @@ def contacts(model: Any, walk: "Walk") -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def body_model(engine: "MujocoEngine", lengths: Any) -> Any:
-    """The engine's model with the numbers of one body."""
+    """Return a copy of the engine's model with the fields of one body, of lengths `(12,)`."""
     import mujoco
 
     from taskelites.domains.hexapod.mujoco_engine import fields
@@ -162,7 +165,7 @@ def body_model(engine: "MujocoEngine", lengths: Any) -> Any:
 
 
 def shown_engine(rules: Rules | None = None, damage: tuple[tuple[int, str], ...] = ()) -> "MujocoEngine":
-    """The engine in which walks are shown, whichever they were found with.
+    """Return the engine that simulates walks for drawings and films, whichever engine found them.
 
     Raises:
         ImportError: if MuJoCo is not installed.
@@ -175,16 +178,16 @@ def shown_engine(rules: Rules | None = None, damage: tuple[tuple[int, str], ...]
         from taskelites.domains.hexapod import mujoco_engine
     except ImportError as error:
         raise MissingPackageError(
-            f"a walk of the hexapod is shown with mujoco, which can't be imported ({error}); "
-            "`pip install 'taskelites[hexapod]'` brings it"
+            f"drawings and films of the hexapod need mujoco, which can't be imported ({error}); "
+            "install it with `pip install 'taskelites[hexapod]'`"
         ) from None
     return mujoco_engine.engine(rules or Rules(), damage, 1)
 
 
 def _power(model: Any, walk: "Walk") -> np.ndarray:
-    """What the motors put in, `(steps,)` W.
+    """Return the mechanical power of the motors, W, `(steps,)`.
 
-    MuJoCo's integrator takes the part of a motor's torque that depends on speed at the end of a step; so does this.
+    As in MuJoCo's implicit integrator, damping uses the speed at the end of a step.
     """
     joints = model.actuator_trnid[:, 0]
     angle, speed = model.jnt_qposadr[joints], model.jnt_dofadr[joints]

@@ -1,8 +1,8 @@
-"""The robot: its links as functions of 12 lengths, and the model files that simulators read.
+"""The robot: its links as functions of 12 lengths, and the model files for the simulators.
 
 A task is `[tibia of leg 0, ..., tibia of leg 5, femur of leg 0, ..., femur of leg 5]` in metres. Legs 0 to 2 are on the
-left, from the rear to the front, 3 to 5 on the right, from the front to the rear; x is forward, y left, z up. Masses do
-not change with lengths; moments of inertia do.
+left, from the rear to the front; legs 3 to 5 are on the right, from the front to the rear. x is forward, y left, z up.
+Masses do not depend on the lengths; moments of inertia do.
 """
 
 import math
@@ -27,9 +27,9 @@ COXA_LENGTH = 0.06
 FOOT_RADIUS, STUMP_RADIUS = 0.025, 0.01
 FRICTION = 0.5
 GRAVITY = 9.81
-TORQUE, SPEED = 30.0, 7.0  # what a motor gives at most: N m, rad/s
+TORQUE, SPEED = 30.0, 7.0  # maximum torque and speed of a motor, N m and rad/s
 COXA_RANGE, KNEE_RANGE = math.pi / 2, math.pi / 4
-# Of each leg: side, where the coxa joint is on the base, and how its frame is turned about z.
+# Per leg: side, position of the coxa joint on the base (x, y), and rotation of its frame about z.
 _HIPS = (
     (+1, -0.13, 0.04, 0.3),
     (+1, -0.01, 0.08, 0.0),
@@ -44,29 +44,28 @@ DAMAGES = {
     "no-tibia": "the tibia is missing",
     "no-leg": "femur and tibia are missing",
 }
-_LEFT = {"no-leg": 1, "no-tibia": 2}  # links that are left of a leg
-# How far above the ground the longest leg starts.
-_CLEARANCE = 0.001
+_REMAINING_LINKS = {"no-leg": 1, "no-tibia": 2}
+_CLEARANCE = 0.001  # initial height of the longest leg above the ground, m
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A rigid part, and the joint that it hangs from; numbers of batched lengths have their leading axes.
+    """A rigid link and the joint to its parent. `...` are the leading axes of batched lengths.
 
     Attributes:
-        name: such as `femur_3`.
-        parent: the name of the link that it hangs from; None for the base.
-        origin: of its frame in the parent's, m, `(..., 3)`.
-        turn: of its frame in the parent's, as roll, pitch, yaw.
-        axis: of its joint.
-        reach: the joint turns from minus this to this, rad.
+        name: name of the link, such as `femur_3`.
+        parent: name of the parent link; None for the base.
+        origin: origin of its frame in the parent's frame, m, `(..., 3)`.
+        turn: rotation of its frame in the parent's frame: roll, pitch, yaw, rad.
+        axis: axis of the joint.
+        reach: limit of the joint, which turns from `-reach` to `reach`, rad.
         powered: whether the joint has a motor.
         mass: kg.
-        centre: of mass and of its box, `(..., 3)`.
+        centre: centre of mass and of the box, m, `(..., 3)`.
         inertia: moments about the centre along the axes of the frame, kg m^2, `(..., 3)`.
-        box: its size, m, `(..., 3)`.
-        foot: centre of the sphere that touches the ground, `(..., 3)`; None if it has none.
-        radius: of that sphere.
+        box: size of the box, m, `(..., 3)`.
+        foot: centre of the sphere that touches the ground, m, `(..., 3)`; None without a foot.
+        radius: radius of that sphere, m.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Link:
 
 
 def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
-    """What is broken, as a value: pairs of a leg and a kind, in order of the legs.
+    """Check a dict of damage and return it as a hashable value: pairs of leg and kind, ordered by leg.
 
     Example:
         >>> as_damage({4: "dead", 0: "no-tibia"})
@@ -107,7 +106,7 @@ def as_damage(damage: Any) -> tuple[tuple[int, str], ...]:
 
 
 def check_lengths(lengths: np.ndarray, what: str) -> None:
-    """Raise if lengths `(n, 12)` are outside of the ranges, which nobody has looked at."""
+    """Raise if lengths `(n, 12)` are outside the ranges, where the model has not been tested."""
     wrong = np.argwhere(~((lengths >= LOWER - 1e-7) & (lengths <= UPPER + 1e-7)))
     if len(wrong):
         row, column = wrong[0]
@@ -118,11 +117,11 @@ def check_lengths(lengths: np.ndarray, what: str) -> None:
 
 
 def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> list[Link]:
-    """The parts of the robot, each after the one that it hangs from.
+    """Return the links of the robot, parents first.
 
     Args:
-        lengths: `(..., 12)`; leading axes are many robots at once.
-        damage: as `as_damage` gives it.
+        lengths: `(..., 12)`, m; leading axes are a batch of robots.
+        damage: as returned by `as_damage`.
         xp: numpy or jax.numpy.
 
     Example:
@@ -144,9 +143,9 @@ def links(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) 
     for leg in range(LEGS):
         wrong = broken.get(leg, "")
         parts = _leg(leg, lengths[..., leg], lengths[..., LEGS + leg], wrong != "dead", xp)
-        if wrong in _LEFT:
-            *parts, stump = parts[: _LEFT[wrong]]
-            # It ends as far from its centre as it begins, and there it can touch the ground.
+        if wrong in _REMAINING_LINKS:
+            *parts, stump = parts[: _REMAINING_LINKS[wrong]]
+            # The end of the stump, which is as far from its centre as its origin, can touch the ground.
             end = stump.centre * xp.asarray([1.0, 2.0, 1.0])
             parts.append(replace(stump, foot=end, radius=STUMP_RADIUS))
         found += parts
@@ -191,7 +190,7 @@ def _leg(leg: int, tibia: Any, femur: Any, powered: bool, xp: Any) -> list[Link]
             powered=powered,
             mass=TIBIA_MASS,
             centre=_vector(xp, 0.0125, side * tibia / 2, 0.0),
-            # That of the box around shaft and foot, with margins of 1 mm: what PyBullet computes.
+            # As PyBullet computes it: of the box around shaft and foot, with margins of 1 mm.
             inertia=_solid(xp, TIBIA_MASS, 0.052, tibia + 0.0145, 0.052),
             box=_vector(xp, 0.025, tibia, 0.025),
             foot=_vector(xp, 0.0125, side * (tibia - 0.0125), 0.0),
@@ -205,18 +204,18 @@ def _vector(xp: Any, *numbers: Any) -> Any:
 
 
 def _solid(xp: Any, mass: float, x: Any, y: Any, z: Any) -> Any:
-    """The moments of a box."""
+    """Return the moments of inertia of a box."""
     return _vector(xp, *(mass / 12 * (a * a + b * b) for a, b in ((y, z), (x, z), (x, y))))
 
 
 def spawn_height(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any = np) -> Any:
-    """How high the base is put, `(...)`: its longest leg, stretched down, just above the ground.
+    """Return the initial height of the base, m, `(...)`: the longest leg, stretched down, is just above the ground.
 
     Example:
         >>> round(float(spawn_height(NOMINAL)), 4)
         0.1535
     """
-    whole = [leg for leg in range(LEGS) if dict(damage).get(leg) not in _LEFT]
+    whole = [leg for leg in range(LEGS) if dict(damage).get(leg) not in _REMAINING_LINKS]
     least = xp.full(lengths.shape[:-1], BASE[2] / 2)
     if whole:
         least = xp.maximum(least, xp.max(lengths[..., xp.asarray(whole)], axis=-1) + FOOT_RADIUS / 2)
@@ -224,14 +223,14 @@ def spawn_height(lengths: Any, damage: tuple[tuple[int, str], ...] = (), xp: Any
 
 
 def mjcf(parts: list[Link], options: str, actuator: str, joint: str = "", *, drawn: bool = False) -> str:
-    """A model file for MuJoCo.
+    """Return a model file for MuJoCo.
 
     Args:
-        parts: of one robot.
+        parts: links of one robot.
         options: attributes of the element `option`.
         actuator: attributes of each motor.
         joint: attributes of each joint.
-        drawn: whether to have what only a camera sees: boxes of the legs, light, a floor with tiles.
+        drawn: whether to add elements for rendering only: boxes of the legs, light, a floor with tiles.
     """
     children: dict[str | None, list[Link]] = {}
     for part in parts:
@@ -289,7 +288,7 @@ _FLOOR = ' material="floor"'
 
 
 def urdf(parts: list[Link]) -> str:
-    """A model file for PyBullet.
+    """Return a model file for PyBullet.
 
     Example:
         >>> urdf(links(NOMINAL)).count("<joint")

@@ -1,4 +1,4 @@
-"""Draws a body and its gait: both from above, with the way it walked, and which feet carried it when."""
+"""Drawing of a walk: the robot and its path from above, and the contacts of its feet over time."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 _LEFT, _RIGHT = "#009E73", "#D55E00"
 _SEGMENTS = {"coxa": "0.45", "femur": "#0072B2", "tibia": "#E69F00"}
-# Legs as a person names them, in the order in which they are shown: the left ones first, from the front.
-_ROWS = (2, 1, 0, 3, 4, 5)  # legs, the left ones above
+# The legs from top to bottom: the left ones from the front, then the right ones from the front.
+_ROWS = (2, 1, 0, 3, 4, 5)
 
 
 @dataclass(frozen=True)
 class HexapodDrawing:
-    """Draws the robot from above at the start and at the end of its walk, its way, and the contacts of its feet.
+    """Draws the robot from above at the start and the end of its walk, its path, and the contacts of its feet.
 
     Args:
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
     """
 
     rules: Rules
     damage: tuple[tuple[int, str], ...] = ()
 
     def __call__(self, solution: Any, task: Any, ax: Any = None) -> Any:
-        """Draw one gait on one body; returns the axes.
+        """Draw one gait on one body and return the axes.
 
         Args:
             solution: the gait, `(36,)`.
-            task: lengths of the body, `(12,)`.
-            ax: matplotlib axes, which are divided; new ones by default.
+            task: lengths of the body, m, `(12,)`.
+            ax: matplotlib axes, which get two insets; by default, new ones.
 
         Example:
             >>> import matplotlib
@@ -55,15 +55,15 @@ class HexapodDrawing:
             ax = plt.figure(figsize=(6.4, 5.6), layout="constrained").add_subplot()
         ax.set_axis_off()
         above, below = ax.inset_axes((0.15, 0.44, 0.84, 0.56)), ax.inset_axes((0.15, 0.08, 0.84, 0.26))
-        _draw_way(above, found.walk, body_model(engine, task))
+        _draw_path(above, found.walk, body_model(engine, task))
         _draw_contacts(below, found)
         why = f", when {found.reason}" if found.reason else ""
         ax.set_title(f"{found.distance:.3f} m in {found.seconds:.2f} s{why}", fontsize=9)
         return ax
 
 
-def _draw_way(ax: Any, walk: "Walk", model: Any) -> None:
-    """The robot from above where it starts and where it ends, and the way of its base between."""
+def _draw_path(ax: Any, walk: "Walk", model: Any) -> None:
+    """Draw the robot from above at its start and its end, and the path of its base."""
     origin = walk.positions[0, :2]
     path = walk.positions[:, :2] - origin
     _draw_body(ax, model, walk.positions[0], origin, alpha=0.3)
@@ -111,7 +111,7 @@ def _draw_body(ax: Any, model: Any, position: np.ndarray, origin: np.ndarray, al
 
 
 def _draw_contacts(ax: Any, found: Analysis) -> None:
-    """When each foot is on the ground."""
+    """Draw when each foot is on the ground."""
     for row, leg in enumerate(_ROWS):
         ax.broken_barh(
             _spans(found.touching[:, leg]), (row - 0.36, 0.72), color=_LEFT if row < 3 else _RIGHT, linewidth=0
@@ -125,7 +125,7 @@ def _draw_contacts(ax: Any, found: Analysis) -> None:
 
 
 def _spans(flags: np.ndarray) -> list[tuple[float, float]]:
-    """Beginnings and durations, in seconds, of where flags are up, one a step.
+    """Return start and duration, in seconds, of each interval of true flags, given one flag per step.
 
     Example:
         >>> _spans(np.repeat([False, True, False], 240))

@@ -1,4 +1,4 @@
-"""How a walk is judged: when it ends, and how far it went."""
+"""The rules that end a walk."""
 
 import math
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ import numpy as np
 
 LEAN = math.pi / 8
 CORRIDOR = 0.5
-SETTLE = 100  # steps on the spot before the walk
-# A base that moves further in a step of 1/240 s was thrown by the simulator, not carried by legs: 5 m/s.
+SETTLE = 100  # steps before the walk, with all motors at zero
+# A base that moves further in a step of 1/240 s (5 m/s) was thrown by a simulation that diverged.
 LEAP = 5.0 / 240
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When a walk ends before its time: the robot leans over, leaves its corridor or, as an option, turns.
+    """The rules that end a walk early: the robot leans over, leaves its corridor or, optionally, turns.
 
     Args:
-        yaw: whether turning by more than 22.5 degrees ends it, as in the paper's code; its text has no such rule.
+        yaw: whether turning by more than 22.5 degrees ends a walk, as in the paper's code; its text has no such rule.
     """
 
     yaw: bool = False
 
     def broken(self, pose: Any, start: Any, xp: Any = np) -> Any:
-        """Whether a rule is broken, `(...)`.
+        """Return whether a rule is broken, `(...)`.
 
         Args:
-            pose: position of the base and its orientation as a quaternion, scalar first, `(..., 7)`.
-            start: the pose that the walk began with, to be broadcast against it.
+            pose: position of the base, m, and its orientation as a quaternion, scalar first, `(..., 7)`.
+            start: the first pose of the walk, broadcast against `pose`.
             xp: numpy or jax.numpy.
 
         Example:
@@ -42,7 +42,7 @@ class Rules:
         return over | (abs(yaw) > LEAN) if self.yaw else over
 
     def reason(self, pose: Any, start: Any) -> str:
-        """Which rule one pose breaks, in words; empty if none.
+        """Return in words which rules a pose `(7,)` breaks; empty if none.
 
         Example:
             >>> upright = np.array([0.0, 0.0, 0.15, 1.0, 0.0, 0.0, 0.0])
@@ -60,7 +60,7 @@ class Rules:
         return " and ".join(words for words, so in broken.items() if so)
 
     def plausible(self, pose: Any, before: Any, xp: Any = np) -> Any:
-        """Whether a base can have come from the pose of one step before, `(...)`; NaN has not.
+        """Return whether a pose can follow the one of the step before, `(...)`; False for NaN.
 
         Example:
             >>> upright = np.array([0.0, 0.0, 0.15, 1.0, 0.0, 0.0, 0.0])
@@ -71,7 +71,7 @@ class Rules:
 
 
 def euler(quaternion: Any, xp: Any = np) -> tuple[Any, Any, Any]:
-    """Roll, pitch and yaw of quaternions `(..., 4)`, scalar first.
+    """Return roll, pitch and yaw, radians, of quaternions `(..., 4)`, scalar first.
 
     Example:
         >>> half = math.sqrt(0.5)

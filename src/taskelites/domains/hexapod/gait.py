@@ -1,14 +1,15 @@
-"""The controller: 36 numbers in [0, 1] to the angles of 18 joints over time.
+"""The controller: maps 36 numbers in [0, 1] to the angles of 18 joints over time.
 
-Six numbers a leg: amplitude, phase and duty cycle of the coxa, and the same of the femur, which the tibia copies (its
-axis is the opposite one, so it stays vertical). A signal is a square wave of 1 s, smoothed by a circular Gaussian:
-Cully, Clune, Tarapore, Mouret, "Robots that can adapt like animals" (Nature, 2015), supplementary methods.
+There are six numbers per leg: amplitude, phase and duty cycle of the coxa, and the same of the femur, which the tibia
+copies (its axis is opposite, so it stays vertical). A signal is a square wave with a period of 1 s, smoothed by a
+circular Gaussian: Cully, Clune, Tarapore, Mouret, "Robots that can adapt like animals" (Nature, 2015), supplementary
+methods.
 
-The motors are the velocity constraints of the paper's simulator: a recursion that the load does not enter. So where
-each motor drives its joint is a function of the gait alone, and known before anything is simulated.
+The motors are the velocity constraints of the paper's simulator, a recursion that does not depend on the load. So the
+trajectory of each motor is a function of the gait alone and known before the simulation.
 
-Where this departs from the paper: the third parameter is the duty cycle, as in its code, not an offset; and the
-controller's clock is exact, where that of the code drifts, so that it reads some samples one late.
+Deviations from the paper: the third parameter is the duty cycle, as in its code, not an offset; and the controller's
+clock is exact, whereas the clock of the code drifts and reads some samples one late.
 """
 
 import math
@@ -20,18 +21,18 @@ import numpy as np
 from taskelites.domains.hexapod.body import LEGS, SPEED
 
 DIM = 6 * LEGS
-SAMPLES = 100  # of a period, which takes 1 s
-RATE = 240  # steps a second
+SAMPLES = 100  # samples per period of 1 s
+RATE = 240  # steps per second
 STEPS = 3 * RATE
-HOLD = RATE // 20  # a target is held for 50 ms
-AHEAD = SAMPLES // 20  # samples in that time
+HOLD = RATE // 20  # steps per target, 50 ms
+AHEAD = SAMPLES // 20  # samples per target
 _HALF_WIDTH = 10
 COXA_SHARE = 0.5
-# Of the motor's law, which is q'' = STIFFNESS (target - q) - DRAG q' in continuous time.
+# Coefficients of the motor law, q'' = STIFFNESS (target - q) - DRAG q' in continuous time.
 STIFFNESS, DRAG = 4800.0, 96.0
 
 
-# A tripod gait of the robot's builders, which walks backwards, and the same with every coxa half a period later.
+# A tripod gait by the robot's builders, which walks backwards, and the same gait with every coxa half a period later.
 REFERENCE = np.tile([1.0, 0.0, 0.5, 0.25, 0.25, 0.5], (LEGS, 1))
 REFERENCE[[1, 4], 1] = 0.5
 REFERENCE[[1, 3, 5], 4] = 0.75
@@ -42,7 +43,7 @@ REFERENCE, FORWARD = REFERENCE.reshape(-1), FORWARD.reshape(-1)
 
 @cache
 def table() -> np.ndarray:
-    """The smoothed square waves, `(101, 100)`: by the number of samples that are up, and by sample.
+    """Return the smoothed square waves, `(101, 100)`, indexed by the number of samples that are up, and by sample.
 
     Example:
         >>> table()[[0, 50, 100], 25].tolist()
@@ -58,7 +59,7 @@ def table() -> np.ndarray:
 
 
 def signals(gaits: Any, xp: Any = np) -> Any:
-    """What the coxas and femurs are told over one period, `(..., 20, 6, 2)` rad, one row every 50 ms.
+    """Return the targets of coxas and femurs over one period, rad, `(..., 20, 6, 2)`, one row per 50 ms.
 
     Args:
         gaits: `(..., 36)`.
@@ -79,10 +80,17 @@ def signals(gaits: Any, xp: Any = np) -> Any:
 
 
 def motor(target: Any, angle: Any, speed: Any, xp: Any = np, step: float = 1 / RATE) -> tuple[Any, Any]:
-    """Angle and speed of joints after a step of their motors.
+    """Return angle and speed of joints after one step of the motor law.
+
+    Args:
+        target: target angle, rad.
+        angle: current angle, rad.
+        speed: current speed, rad/s.
+        xp: numpy or jax.numpy.
+        step: duration of the step, s.
 
     Example:
-        >>> motor(np.array(1.0), np.array(0.0), np.array(0.0))[1].item()  # as fast as it can
+        >>> motor(np.array(1.0), np.array(0.0), np.array(0.0))[1].item()  # the maximum speed
         7.0
     """
     wanted = speed + step * (STIFFNESS * (target - angle) - DRAG * speed)
@@ -91,7 +99,7 @@ def motor(target: Any, angle: Any, speed: Any, xp: Any = np, step: float = 1 / R
 
 
 class Motors:
-    """The motors of coxas and femurs on their way, from rest at zero.
+    """The state of the motors of coxas and femurs over time, from rest at zero.
 
     Args:
         gaits: `(n, 36)`.
@@ -109,7 +117,7 @@ class Motors:
         self._now = 0
 
     def drive(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where and how fast they drive their joints in the next steps: two arrays `(steps, n, 6, 2)`."""
+        """Advance by `steps` steps; return angles, rad, and speeds, rad/s, each `(steps, n, 6, 2)`."""
         angles = np.empty((steps, *self._angle.shape))
         speeds = np.empty_like(angles)
         for i in range(steps):
@@ -120,11 +128,11 @@ class Motors:
         return angles, speeds
 
     def keep(self, rows: np.ndarray) -> None:
-        """Go on with these gaits only."""
+        """Drop all gaits except these rows."""
         self._period, self._angle, self._speed = self._period[:, rows], self._angle[rows], self._speed[rows]
 
 
 def joint_angles(pairs: Any, xp: Any = np) -> Any:
-    """Of all 18 joints, `(..., 18)`, leg by leg, from those of coxas and femurs, `(..., 6, 2)`."""
+    """Return the values of all 18 joints, `(..., 18)`, leg by leg, given those of coxas and femurs, `(..., 6, 2)`."""
     both = xp.concatenate([pairs, pairs[..., 1:]], axis=-1)
     return both.reshape(*both.shape[:-2], 3 * LEGS)

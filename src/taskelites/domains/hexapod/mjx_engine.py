@@ -1,7 +1,7 @@
-"""Walks in MJX, MuJoCo's physics in JAX: the whole search, simulations included, is one program on an accelerator.
+"""Simulation of walks in MJX, MuJoCo's physics in JAX, which compiles search and simulation into one program.
 
-The same model, motors and rules as in MuJoCo, in the precision that the user's JAX has. Walks are simulated to their
-end, since all of a batch take the same steps; what happens after a rule was broken does not count.
+Model, motors and rules are the same as in `mujoco_engine`; the precision is JAX's current one. All walks of a batch run
+for the full number of steps; the steps after a broken rule do not count.
 """
 
 from functools import lru_cache, partial
@@ -19,23 +19,23 @@ from taskelites.domains.hexapod.body import NOMINAL, links, mjcf, spawn_height
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import HOLD, STEPS, joint_angles, motor, signals
 
-# As many as MuJoCo needs in all but a few steps: on a GPU a batch waits for the slowest of its rows.
+# Enough for all but a few steps: on a GPU a batch waits for its slowest row.
 _SOLVER = 'iterations="10" ls_iterations="10"'
 
 
 @lru_cache(maxsize=8)
 def _model(damage: tuple[tuple[int, str], ...], precision: Any) -> tuple[mujoco.MjModel, Any]:
-    """The model, for MuJoCo and for MJX, whose numbers have the precision that JAX has at the moment."""
+    """Return the model for MuJoCo and for MJX; `precision` is part of the cache key only."""
     options = f"{mujoco_engine.OPTIONS} {_SOLVER}"
     text = mjcf(links(NOMINAL, damage), options, mujoco_engine.ACTUATOR, mujoco_engine.JOINT)
     model = mujoco.MjModel.from_xml_string(text)
-    # A program that is being traced must not leave its tracers in what is kept.
+    # The cached model must not hold tracers of the program that is being traced.
     with jax.ensure_compile_time_eval():
         return model, mjx.put_model(model, impl="jax")
 
 
 def _derived(model: Any, data: Any) -> dict[str, Array]:
-    """How easily bodies and joints are moved, which scales contacts and limits, as `mj_setConst` computes it."""
+    """Return the inverse weights of bodies and joints, which scale contacts and limits, as in `mj_setConst`."""
     data = mjx.crb(model, mjx.com_pos(model, mjx.kinematics(model, data)))
     inverse = jnp.linalg.inv(mjx.full_m(model, data))
 
@@ -46,7 +46,7 @@ def _derived(model: Any, data: Any) -> dict[str, Array]:
 
     bodies = jax.vmap(of_body)(jnp.arange(1, model.nbody))
     joints = jnp.diag(inverse)
-    base = jnp.repeat(joints[:6].reshape(2, 3).mean(axis=1), 3)  # it moves and turns in three directions alike
+    base = jnp.repeat(joints[:6].reshape(2, 3).mean(axis=1), 3)  # averaged over x, y and z
     return {
         "body_invweight0": jnp.concatenate([jnp.zeros((1, 2), bodies.dtype), bodies]),
         "dof_invweight0": jnp.concatenate([base, joints[6:]]),
@@ -54,10 +54,17 @@ def _derived(model: Any, data: Any) -> dict[str, Array]:
 
 
 def distance(gait: Array, lengths: Array, rules: Rules, damage: tuple[tuple[int, str], ...]) -> Array:
-    """How far a gait walks on a body, m, a scalar; NaN if the simulation diverged."""
+    """Return the distance that a gait walks on a body, m, a scalar; NaN if the simulation diverged.
+
+    Args:
+        gait: `(36,)`.
+        lengths: `(12,)`, m.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
+    """
     walk: Any = partial(_distance, rules=rules, damage=damage)
-    # On processors, programs of XLA with many of these side by side stand still for ever (seen with 64, jaxlib 0.10);
-    # there, one walk after the other is simulated.
+    # On CPUs, XLA programs that vectorise many walks deadlock (seen with 64 walks, jaxlib 0.10), so walks run one after
+    # another there.
     if jax.default_backend() == "cpu":
         walk = sequential_vmap(walk)  # type: ignore[no-untyped-call]
     return walk(gait, lengths)
@@ -78,9 +85,9 @@ def _distance(gait: Array, lengths: Array, rules: Rules, damage: tuple[tuple[int
     def go(carry: Any, now: Array) -> tuple[Any, None]:
         data, angle, speed, walking, x = carry
         angle, speed = motor(period[now // HOLD % len(period)], angle, speed, jnp)
-        told = joint_angles(angle + (mujoco_engine.KV / mujoco_engine.KP) * speed, jnp)[joints] * moved
+        targets = joint_angles(angle + (mujoco_engine.KV / mujoco_engine.KP) * speed, jnp)[joints] * moved
         before = data.qpos[:7]
-        data = step(data.replace(ctrl=told))
+        data = step(data.replace(ctrl=targets))
         pose = data.qpos[:7]
         x = jnp.where(walking, jnp.where(rules.plausible(pose, before, jnp), pose[0], jnp.nan), x)
         walking = walking & jnp.isfinite(x) & ~rules.broken(pose, start, jnp)

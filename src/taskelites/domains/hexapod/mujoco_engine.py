@@ -1,8 +1,8 @@
-"""Walks in MuJoCo: many at once on native threads, each body a set of numbers in one compiled model.
+"""Simulation of walks in MuJoCo, in batches on native threads, with one compiled model for all bodies.
 
-Each simulation is a row of a `mujoco.batch.Batch`: its state, and its own values of the fields that depend on the
-lengths. Rows do not see each other, so a walk has the same bits whatever else is in the batch, in any order, on any
-number of threads.
+Each simulation is a row of a `mujoco.batch.Batch`, with its own state and its own values of the model fields that
+depend on the lengths. Rows are independent: a walk is bitwise the same whatever else is in the batch, in any order and
+on any number of threads.
 """
 
 import threading
@@ -20,8 +20,8 @@ from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import RATE, STEPS, Motors, joint_angles
 from taskelites.evaluation.engines.workers import cores
 
-# Newton to convergence, pyramids of friction (MJX knows these too and agrees), motors stiff enough to follow the
-# trajectory of the motor's law to 0.011 rad; docs/hexapod.md has what else was tried.
+# Newton to convergence, and pyramidal friction cones, which MJX supports too. The motors follow the trajectory of the
+# motor law to 0.011 rad. docs/hexapod.md compares other choices.
 OPTIONS = (
     f'timestep="{1 / RATE!r}" integrator="implicitfast" solver="Newton" tolerance="1e-8" cone="pyramidal" impratio="1"'
 )
@@ -30,21 +30,21 @@ ACTUATOR = f'kp="{KP}" kv="{KV}" forcerange="{-TORQUE} {TORQUE}"'
 JOINT = 'armature="0.005"'
 
 _ROWS = 128  # simulations at a time
-_CHUNK = 60  # steps between looks at the rules
-_KEPT = 20_000  # bodies whose settled state is remembered, some 2 kB each
+_CHUNK = 60  # steps between two checks of the rules
+_CACHE_SIZE = 20_000  # bodies whose settled state is cached, about 2 kB each
 _FIELDS = ("body_pos", "body_ipos", "body_inertia", "geom_pos")
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """A walk, step by step, until its time is over or a rule is broken.
+    """A recorded walk, up to its end or the first broken rule.
 
     Attributes:
-        positions: of all joints, the base first, `(steps + 1, nq)`; the first row is where it began.
-        speeds: `(steps + 1, nv)`.
-        controls: `(steps, 18 or fewer)`.
-        distance: how far the base moved along x, m; NaN if the simulation diverged.
-        ended: whether a rule ended it.
+        positions: positions of all joints, the base first, `(steps + 1, nq)`; the first row is the start.
+        speeds: velocities of all joints, `(steps + 1, nv)`.
+        controls: targets of the motors, `(steps, motors)`, at most 18 motors.
+        distance: displacement of the base along x, m; NaN if the simulation diverged.
+        ended: whether a rule ended the walk.
     """
 
     positions: np.ndarray
@@ -55,7 +55,14 @@ class Walk:
 
 
 def fields(model: mujoco.MjModel, lengths: Any, damage: tuple[tuple[int, str], ...], xp: Any = np) -> dict[str, Any]:
-    """The values of the model that depend on the lengths, `(..., bodies or geoms, 3)`."""
+    """Return the model fields that depend on the lengths, `(..., bodies or geoms, 3)`, by name.
+
+    Args:
+        model: the model of any body with this damage.
+        lengths: `(..., 12)`, m.
+        damage: as returned by `as_damage`.
+        xp: numpy or jax.numpy.
+    """
     parts = links(lengths, damage, xp)
 
     def filled(template: np.ndarray, rows: dict[int, Any]) -> Any:
@@ -76,7 +83,7 @@ def fields(model: mujoco.MjModel, lengths: Any, damage: tuple[tuple[int, str], .
 
 
 def powered_joints(damage: tuple[tuple[int, str], ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the 18 joints have a motor, and which of those with one are moved by it."""
+    """Return the indices of the joints that have a motor, of 18, and for each of them whether its motor moves it."""
     names = {part.name: part.powered for part in links(NOMINAL, damage) if part.parent is not None}
     every = [f"{segment}_{leg}" for leg in range(6) for segment in ("coxa", "femur", "tibia")]
     there = [i for i, name in enumerate(every) if names.get(name)]
@@ -88,44 +95,49 @@ class MujocoEngine:
     """Simulates walks.
 
     Args:
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
-        threads: how many; by default, as many as this process may use processors.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
+        threads: number of threads; by default, the number of processors that this process may use.
     """
 
     def __init__(self, rules: Rules, damage: tuple[tuple[int, str], ...] = (), threads: int | None = None) -> None:
         self.rules = rules
         self.damage = damage
         self.model = mujoco.MjModel.from_xml_string(mjcf(links(NOMINAL, damage), OPTIONS, ACTUATOR, JOINT))
-        # A state that went wrong is to be seen, not to be put back to its start.
+        # With automatic resets, a diverged simulation would go unnoticed.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.threads = threads or cores()
         self._batch = mujoco.batch.Batch(self.model, _ROWS, self.threads)
-        self._own = {name: self._batch.expand(name) for name in _FIELDS}
+        self._fields = {name: self._batch.expand(name) for name in _FIELDS}
         self._joints, self._moved = powered_joints(damage)
         self._settled: OrderedDict[bytes, np.ndarray] = OrderedDict()
-        self._lock = threading.Lock()  # rows are shared: callers from several Python threads take turns
+        self._lock = threading.Lock()  # the rows are shared by all Python threads
 
     def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """How far each gait walks on its body, `(n,)` m; NaN where the simulation diverged."""
+        """Return the distance that each gait walks on its body, `(n,)` m; NaN where the simulation diverged.
+
+        Args:
+            gaits: `(n, 36)`.
+            lengths: `(n, 12)`, m.
+        """
         found = np.empty(len(gaits))
         for first in range(0, len(gaits), _ROWS):
             rows = slice(first, first + _ROWS)
             with self._lock:
-                found[rows] = self._some(np.asarray(gaits[rows], float), np.asarray(lengths[rows], float))
+                found[rows] = self._walk_batch(np.asarray(gaits[rows], float), np.asarray(lengths[rows], float))
         return found
 
     def walk(self, gait: np.ndarray, lengths: np.ndarray) -> Walk:
-        """One walk with all that happened; its distance has the bits that `distances` gives."""
+        """Return one recorded walk; its distance is bitwise equal to the one from `distances`."""
         with self._lock:
-            return self._one(np.asarray(gait, float)[None], np.asarray(lengths, float)[None])
+            return self._record(np.asarray(gait, float)[None], np.asarray(lengths, float)[None])
 
-    def _one(self, gaits: np.ndarray, bodies: np.ndarray) -> Walk:
+    def _record(self, gaits: np.ndarray, bodies: np.ndarray) -> Walk:
         fine = bool(self._begin(bodies)[0])
         motors = Motors(gaits)
         record = {name: [self._batch.bind(name)[:1].copy()] for name in ("qpos", "qvel")}
         controls, over = [], False
-        # As `_some` does it, so that both see the same trouble at the same time.
+        # The same chunks as in `_walk_batch`, so that both find a divergence at the same step.
         for _ in range(0, STEPS, _CHUNK):
             if over or not fine:
                 break
@@ -143,17 +155,17 @@ class MujocoEngine:
                 parts.append(found[name][0, :last])
         positions, speeds = (np.concatenate(parts) for parts in record.values())
         distance = positions[-1, 0] - positions[0, 0] if fine else np.nan
-        told = np.concatenate([np.empty((0, len(self._joints))), *(part[0] for part in controls)])
-        return Walk(positions, speeds, told, float(distance), over)
+        targets = np.concatenate([np.empty((0, len(self._joints))), *(part[0] for part in controls)])
+        return Walk(positions, speeds, targets, float(distance), over)
 
     def _controls(self, motors: Motors, steps: int) -> np.ndarray:
-        """What the motors are told in the next steps, `(n, steps, motors)`: angle, and speed fed forward."""
+        """Return the targets of the motors in the next steps, `(n, steps, motors)`: angles with speed feedforward."""
         angles, speeds = motors.drive(steps)
-        told = joint_angles(angles + (KV / KP) * speeds)[..., self._joints] * self._moved
-        return np.ascontiguousarray(np.swapaxes(told, 0, 1))
+        targets = joint_angles(angles + (KV / KP) * speeds)[..., self._joints] * self._moved
+        return np.ascontiguousarray(np.swapaxes(targets, 0, 1))
 
-    def _some(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Of at most as many as there are rows."""
+    def _walk_batch(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the distances of at most `_ROWS` walks."""
         number = len(gaits)
         fine = self._begin(lengths)
         poses = self._batch.bind("qpos")[:number, :7]
@@ -170,7 +182,7 @@ class MujocoEngine:
             broken = self.rules.broken(seen[:, 1:], start[walking, None])
             leapt = ~self.rules.plausible(seen[:, 1:], seen[:, :-1])
             over = broken.any(axis=1)
-            # What diverges before a rule is broken is a failure, and stays NaN; afterwards it does not count.
+            # A divergence before the first broken rule is a failure and gives NaN; after it, it does not matter.
             fell = over & (_first(broken) < _first(leapt))
             ended = walking[fell]
             found[ended] = seen[fell, 1 + _first(broken[fell]), 0] - start[ended, 0]
@@ -181,10 +193,10 @@ class MujocoEngine:
         return found
 
     def _begin(self, lengths: np.ndarray) -> np.ndarray:
-        """Put bodies on the ground, one a row, and let them settle; which of them came to stand without trouble."""
+        """Load settled bodies, one per row; return which of them settled without divergence, `(n,)`."""
         number = len(lengths)
         for name, values in fields(self.model, lengths, self.damage).items():
-            self._own[name][:number] = values
+            self._fields[name][:number] = values
         self._batch.set_const(np.arange(number))
         keys = [row.tobytes() for row in lengths]
         new = [i for i, key in enumerate(keys) if key not in self._settled]
@@ -195,16 +207,16 @@ class MujocoEngine:
         for i, key in enumerate(keys):
             self._batch.state[i] = self._settled[key]
             self._settled.move_to_end(key)
-        while len(self._settled) > _KEPT:
+        while len(self._settled) > _CACHE_SIZE:
             self._settled.popitem(last=False)
         return np.isfinite(self._batch.state[:number]).all(axis=1)
 
     def _warned(self, rows: Any) -> np.ndarray:
-        """How often MuJoCo has found something wrong with simulations, `(n,)`."""
+        """Return the number of MuJoCo's warnings per simulation, `(n,)`."""
         return self._batch.warning[rows, :, 1].sum(axis=1)
 
     def _settle(self, rows: np.ndarray, lengths: np.ndarray) -> None:
-        """Drop bodies from just above the ground, motors at zero; the settled state is a function of the body alone."""
+        """Drop bodies from just above the ground with all motors at zero; the result depends on the body only."""
         self._batch.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._batch.bind("qpos")[rows, 2] = spawn_height(lengths, self.damage)
         warned = self._warned(rows)
@@ -213,11 +225,11 @@ class MujocoEngine:
 
 
 def _first(flags: np.ndarray) -> np.ndarray:
-    """The number of the first that is up, along the last axis; the length of the axis if none is."""
+    """Return the index of the first true flag along the last axis, or the length of the axis if there is none."""
     return np.where(flags.any(axis=-1), flags.argmax(axis=-1), flags.shape[-1])
 
 
 @lru_cache(maxsize=8)
 def engine(rules: Rules, damage: tuple[tuple[int, str], ...], threads: int | None) -> MujocoEngine:
-    """The engine of this process for these settings."""
+    """Return the cached engine of this process for these settings."""
     return MujocoEngine(rules, damage, threads)

@@ -1,9 +1,9 @@
-"""Walks in PyBullet, the simulator of the paper, with a model file written from the same facts as that for MuJoCo.
+"""Simulation of walks in PyBullet, the simulator of the paper.
 
-One walk at a time: several processes (`workers=`) do several. As in the paper's code each walk loads its robot anew,
-motors are PyBullet's position controllers, and links lose 4 % of their speed a second. Unlike there, a robot starts
-just above the ground, whatever its legs; its walk is measured from where it has settled; motors are told only what is
-new.
+The model file is written from the same links as MuJoCo's. An engine simulates one walk at a time; use several processes
+(`workers=`) for several walks. As in the paper's code, each walk loads its robot anew, motors are PyBullet's position
+controllers, and links lose 4 % of their speed per second. Unlike there, every robot starts just above the ground, its
+distance is measured from where it has settled, and motors get a command only when their target changes.
 """
 
 import contextlib
@@ -27,15 +27,15 @@ _SETTLE_GAIN, _SETTLE_TORQUE = 0.1, 1.0
 
 @dataclass(frozen=True, eq=False)
 class PybulletEngine:
-    """Simulates walks, one after the other.
+    """Simulates walks, one after another.
 
     Args:
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
-        finer: divides the time step, to see how much the results depend on it.
-        same_gains: with a finer step, keep the numbers that PyBullet's motors are given; they mean other, faster motors
-            then. By default they are scaled so that the motors stay the same.
-        height: where the base starts, m; the paper's code has 0.15 for all, by default it is as `spawn_height` says.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
+        finer: divisor of the time step, to study how much the results depend on it.
+        same_gains: with a finer step, do not scale the gains of PyBullet's motors, which makes the motors faster. By
+            default gains are scaled so that the motors stay the same.
+        height: initial height of the base, m; by default `spawn_height`. The paper's code uses 0.15 for all bodies.
     """
 
     rules: Rules
@@ -45,11 +45,16 @@ class PybulletEngine:
     height: float | None = None
 
     def distance(self, gait: np.ndarray, lengths: np.ndarray) -> float:
-        """How far a gait walks on a body, m; NaN if the simulation diverged."""
+        """Return the distance that a gait walks on a body, m; NaN if the simulation diverged.
+
+        Args:
+            gait: `(36,)`.
+            lengths: `(12,)`, m.
+        """
         return self.walk(gait, lengths)[0]
 
     def walk(self, gait: np.ndarray, lengths: np.ndarray) -> tuple[float, int]:
-        """How far, and after how many steps of 1/240 s it ended."""
+        """Return the distance of a walk, m, and its number of steps of 1/240 s."""
         with _connected() as client:
             robot, joints = self._load(client, np.asarray(lengths, float))
             step = client.stepSimulation
@@ -65,7 +70,7 @@ class PybulletEngine:
             before = start
             for now in range(STEPS):
                 if now % HOLD == 0:
-                    self._tell(client, robot, joints, period[now // HOLD % len(period)], gains)
+                    self._set_targets(client, robot, joints, period[now // HOLD % len(period)], gains)
                 for _ in range(self.finer):
                     step()
                 pose = _pose(client, robot)
@@ -77,7 +82,11 @@ class PybulletEngine:
             return float(pose[0] - start[0]), now + 1
 
     def _load(self, client: Any, lengths: np.ndarray) -> tuple[int, dict[int, int]]:
-        """Floor and robot, its motors at zero; the joints with motors, and which of the 18 each is."""
+        """Load the floor and the robot with its motors at zero.
+
+        Returns:
+            The robot, and a dict that maps its joints with motors to their numbers among the 18 joints.
+        """
         client.setGravity(0, 0, -GRAVITY)
         client.setTimeStep(1 / (RATE * self.finer))
         floor = client.createMultiBody(0, client.createCollisionShape(pybullet.GEOM_PLANE))
@@ -104,7 +113,7 @@ class PybulletEngine:
                 joints[number] = 3 * int(leg) + ("coxa", "femur", "tibia").index(segment)
         return robot, joints
 
-    def _tell(
+    def _set_targets(
         self, client: Any, robot: int, joints: dict[int, int], angles: np.ndarray, gains: dict[str, float]
     ) -> None:
         for number, column in joints.items():
@@ -127,10 +136,10 @@ def _pose(client: Any, robot: int) -> np.ndarray:
 
 @contextlib.contextmanager
 def _connected() -> Iterator[Any]:
-    """A simulator of our own, for one walk."""
+    """Connect to a simulator of its own for one walk."""
     from pybullet_utils.bullet_client import BulletClient
 
-    with quiet(1):  # it greets at every connection
+    with quiet(1):  # it prints at every connection
         client = BulletClient(connection_mode=pybullet.DIRECT)
     try:
         yield client
@@ -140,5 +149,5 @@ def _connected() -> Iterator[Any]:
 
 @lru_cache(maxsize=8)
 def engine(rules: Rules, damage: tuple[tuple[int, str], ...]) -> PybulletEngine:
-    """The engine for these settings."""
+    """Return the cached engine of this process for these settings."""
     return PybulletEngine(rules, damage)

@@ -1,4 +1,4 @@
-"""Simulators that print from C what nobody asked for."""
+"""Suppression of output that simulators print from C."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet(*streams: int) -> Iterator[None]:
-    """Without what is written to these file descriptors, by Python or by C.
+    """Discard what Python or C code writes to these file descriptors within the block.
 
     Example:
         >>> with quiet(1):

@@ -1,8 +1,7 @@
-"""Films a walk with MuJoCo's camera, on machines with and without a display.
+"""Films of a walk and images of a body with MuJoCo's renderer, with or without a display.
 
-What is filmed are the positions that the simulator went through when the fitness was measured. On the floor there is a
-scale along the way, from where the robot starts; a bar under the robot points to how far it is. Feet on the ground are
-highlighted.
+A film shows the positions that the simulator recorded when it measured the fitness. The floor has a scale that starts
+where the robot starts, and a bar under the robot points to the current distance. Feet on the ground are highlighted.
 """
 
 import importlib
@@ -24,7 +23,7 @@ from taskelites.domains.hexapod.gait import DIM, RATE
 from taskelites.errors import MissingPackageError
 
 PACKAGES = "`apt install libegl1 libgl1-mesa-dri` (EGL), or `apt install libosmesa6` (OSMesa)"
-# What draws without a window comes first: a display may be at the other end of a network.
+# Backends without a window come first, because a display may be remote and slow.
 _BACKENDS = {"linux": ("egl", "osmesa", "glfw"), "darwin": ("cgl", "glfw"), "win32": ("glfw",)}
 _PROBE = """
 import mujoco
@@ -48,39 +47,39 @@ _COLOURS = {
 }
 _TOUCHING = (0.84, 0.10, 0.35, 1.0)
 _POINTER = (0.84, 0.10, 0.35, 1.0)
-# Where the camera is, in degrees and metres, and how smoothly it follows, in seconds.
+# Position of the camera, in degrees and metres, and standard deviation of the smoothing of its path, in seconds.
 _AZIMUTH, _ELEVATION, _AWAY, _SMOOTH = 105.0, -30.0, 1.3, 0.25
 _PORTRAIT = 115.0, -32.0, 0.68
-# The scale on the floor: from, to and across, m, and its resolution.
+# The scale on the floor: start, end and width in m, and pixels per metre.
 _FROM, _TO, _ACROSS, _DOTS = -1.0, 4.0, 0.11, 480
 
 
 @dataclass(frozen=True)
 class HexapodFilm:
-    """Films the robot on its walk.
+    """Films a walk of the robot.
 
     Args:
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
     """
 
     rules: Rules
     damage: tuple[tuple[int, str], ...] = ()
 
     def __call__(self, solution: Any, task: Any, *, width: int = 640, height: int = 480, fps: float = 30) -> "Film":
-        """The film of a gait on a body, as something to iterate over.
+        """Return the film of a gait on a body, an iterable of frames.
 
         Args:
             solution: the gait, `(36,)`.
-            task: lengths of the body, `(12,)`.
-            width: of a frame, pixels.
-            height: of a frame, pixels.
-            fps: frames in a second of the walk.
+            task: lengths of the body, m, `(12,)`.
+            width: width of a frame, pixels.
+            height: height of a frame, pixels.
+            fps: frames per second of the walk.
 
         Example:
             >>> from taskelites.domains.hexapod.body import NOMINAL
             >>> from taskelites.domains.hexapod.gait import FORWARD
-            >>> len(HexapodFilm(Rules())(FORWARD, NOMINAL, fps=30))  # 3 s, with both ends
+            >>> len(HexapodFilm(Rules())(FORWARD, NOMINAL, fps=30))  # 3 s, including both ends
             91
         """
         found = analyse(shown_engine(self.rules, self.damage), solution, task)
@@ -89,15 +88,15 @@ class HexapodFilm:
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """Frames of a walk, `(height, width, 3)` of uint8, drawn while they are asked for.
+    """An iterable of the frames of a walk, `(height, width, 3)` of uint8, rendered on iteration.
 
     Attributes:
-        analysis: of the walk.
-        lengths: of the body.
-        damage: what is broken.
-        width: of a frame, pixels.
-        height: of a frame, pixels.
-        fps: frames in a second of the walk.
+        analysis: analysis of the walk.
+        lengths: lengths of the body, m, `(12,)`.
+        damage: as returned by `as_damage`.
+        width: width of a frame, pixels.
+        height: height of a frame, pixels.
+        fps: frames per second of the walk.
     """
 
     analysis: Analysis
@@ -109,19 +108,19 @@ class Film:
 
     @property
     def fitness(self) -> float:
-        """How far the robot walks in the film."""
+        """The distance of the walk, m."""
         return self.analysis.distance
 
     @property
     def note(self) -> str:
-        """What a person should know besides: why the walk ended early, what is broken."""
+        """Why the walk ended early, and the damage of the robot, in words."""
         ended = f"ended after {self.analysis.seconds:.2f} s: {self.analysis.reason}" if self.analysis.reason else ""
         broken = ", ".join(f"leg {leg} {kind}" for leg, kind in self.damage)
         return "; ".join(filter(None, [ended, f"damage: {broken}" if broken else ""]))
 
     @cached_property
     def moments(self) -> np.ndarray:
-        """The step of the walk that each frame shows; the last is where the walk ends."""
+        """The step of the walk that each frame shows; the last frame shows the last step."""
         last = len(self.analysis.walk.positions) - 1
         regular = np.round(np.arange(0, last, RATE / self.fps)).astype(int)
         return np.append(regular[regular < last], last)
@@ -139,14 +138,14 @@ class Film:
 
 
 class Camera:
-    """Draws moments of a walk.
+    """Renders single steps of a walk.
 
     Args:
-        lengths: of the body.
-        damage: what is broken.
-        analysis: of the walk.
-        width: of a picture, pixels.
-        height: of a picture, pixels.
+        lengths: lengths of the body, m, `(12,)`.
+        damage: as returned by `as_damage`.
+        analysis: analysis of the walk.
+        width: width of an image, pixels.
+        height: height of an image, pixels.
     """
 
     def __init__(
@@ -155,8 +154,8 @@ class Camera:
         import mujoco
 
         self._walk = analysis.walk
-        self._touching = _steady(analysis.touching)
-        self._way = _followed(self._walk.positions[:, :3])
+        self._touching = _widen_contacts(analysis.touching)
+        self._path = _camera_path(self._walk.positions[:, :3])
         self._model = _model(lengths, damage, self._walk.positions[0], width, height)
         self._feet = [self._model.geom(f"foot_{leg}").id for leg in range(LEGS)]
         self._sun = float(self._model.light_pos[0, 0])
@@ -164,43 +163,43 @@ class Camera:
         self._canvas = Canvas(self._model, width, height)
 
     def picture(self, step: int) -> np.ndarray:
-        """The robot after so many steps, `(height, width, 3)`."""
+        """Render the robot at a step of the walk, `(height, width, 3)`."""
         import mujoco
 
         self._data.qpos[:] = self._walk.positions[step]
-        self._model.light_pos[0, 0] = self._sun + self._way[step, 0]  # it comes along
+        self._model.light_pos[0, 0] = self._sun + self._path[step, 0]  # the light follows the robot
         mujoco.mj_forward(self._model, self._data)
         for leg, foot in enumerate(self._feet):
             touches = self._touching[min(step, len(self._touching) - 1), leg]
             self._model.geom_rgba[foot] = _TOUCHING if touches else _COLOURS["foot"]
         camera = mujoco.MjvCamera()
         camera.type = mujoco.mjtCamera.mjCAMERA_FREE
-        camera.lookat[:] = self._way[step]
+        camera.lookat[:] = self._path[step]
         camera.azimuth, camera.elevation, camera.distance = _AZIMUTH, _ELEVATION, _AWAY
         return self._canvas.draw(self._data, camera, [self._pointer(step)])
 
     def _pointer(self, step: int) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
-        """A bar on the floor, from under the robot to the scale: place, half its size, colour."""
+        """Return position, half size and colour of a bar on the floor from under the robot to the scale."""
         start, here = self._walk.positions[0], self._walk.positions[step]
         edge = start[1] - CORRIDOR
         middle = np.array([here[0], (here[1] + edge) / 2, 0.002])
         return middle, np.array([0.004, (here[1] - edge) / 2, 0.0005]), _POINTER
 
     def close(self) -> None:
-        """Give back what drawing needs."""
+        """Free the rendering context."""
         self._canvas.close()
 
 
 def portrait(lengths: Any, *, width: int = 480, height: int = 400) -> np.ndarray:
-    """Draw a body that stands where it has settled, `(height, width, 3)` of uint8.
+    """Render a body in its settled posture, `(height, width, 3)` of uint8.
 
     Args:
-        lengths: of the body, `(12,)`.
-        width: pixels.
-        height: pixels.
+        lengths: lengths of the body, m, `(12,)`.
+        width: width of the image, pixels.
+        height: height of the image, pixels.
 
     Raises:
-        ImportError: if nothing on this machine can draw; it says what to install.
+        ImportError: if no rendering backend works on this machine.
     """
     import mujoco
 
@@ -222,18 +221,18 @@ def portrait(lengths: Any, *, width: int = 480, height: int = 400) -> np.ndarray
 
 
 class Canvas:
-    """A picture of a model that no window shows.
+    """An offscreen renderer of a model.
 
-    MuJoCo decides when it is imported, by the variable MUJOCO_GL, how its own `Renderer` draws, which is too late to
-    decide here; so this takes the context that works.
+    MuJoCo's own `Renderer` chooses its backend by the variable MUJOCO_GL when `mujoco` is imported. That is too early
+    to choose one that works, so this class makes a context of its own.
 
     Args:
-        model: with room for the size in `vis.global_.offwidth` and `offheight`.
-        width: pixels.
-        height: pixels.
+        model: MuJoCo model, whose `vis.global_.offwidth` and `offheight` are at least the size of the image.
+        width: width of the image, pixels.
+        height: height of the image, pixels.
 
     Raises:
-        ImportError: if nothing on this machine can draw; it says what to install.
+        ImportError: if no rendering backend works on this machine.
     """
 
     def __init__(self, model: Any, width: int, height: int) -> None:
@@ -248,7 +247,7 @@ class Canvas:
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
 
     def draw(self, data: Any, camera: Any, boxes: list[Any]) -> np.ndarray:
-        """What the camera sees, and boxes of the given places, half sizes and colours, `(height, width, 3)`."""
+        """Render the scene and additional boxes, given as (position, half size, colour), `(height, width, 3)`."""
         import mujoco
 
         every = mujoco.mjtCatBit.mjCAT_ALL.value
@@ -258,7 +257,7 @@ class Canvas:
             kind = mujoco.mjtGeom.mjGEOM_BOX.value
             mujoco.mjv_initGeom(geom, kind, size, place, np.eye(3).ravel(), np.array(colour, np.float32))
             self._scene.ngeom += 1
-        self._window.make_current()  # another canvas may have drawn since
+        self._window.make_current()  # another canvas may be current
         rectangle = mujoco.MjrRect(0, 0, self._width, self._height)
         picture = np.empty((self._height, self._width, 3), np.uint8)
         mujoco.mjr_render(rectangle, self._scene, self._context)
@@ -266,7 +265,7 @@ class Canvas:
         return np.ascontiguousarray(picture[::-1])
 
     def close(self) -> None:
-        """Give back memory and context; OSMesa complains at the end of Python if this was not done."""
+        """Free memory and context; otherwise OSMesa prints an error when Python exits."""
         self._window.make_current()
         self._context.free()
         self._window.free()
@@ -274,43 +273,43 @@ class Canvas:
 
 @lru_cache(maxsize=1)
 def backend() -> str:
-    """How pictures are drawn on this machine: "egl", "osmesa", "glfw" or "cgl".
+    """Return the rendering backend that works on this machine: "egl", "osmesa", "glfw" or "cgl".
 
-    Each way is tried in a process of its own, since one that fails may take its process down, and one that was loaded
-    keeps others out. The variable MUJOCO_GL names a way and is believed, if that works.
+    Each backend is tried in a process of its own, because a backend that fails may crash its process, and a loaded one
+    prevents others from loading. If the variable MUJOCO_GL names a backend, only that one is tried.
 
     Raises:
-        ImportError: if none works; it says what was tried and what to install.
+        ImportError: if none works, with the backends that were tried and the packages to install.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
     known = _BACKENDS.get(sys.platform, ("glfw",))
-    ways = (chosen,) if chosen in known else known
-    failed = {}
-    for way in ways:
-        if way == "glfw" and sys.platform == "linux" and not _display():
-            failed[way] = "there is no display"
+    candidates = (chosen,) if chosen in known else known
+    errors = {}
+    for name in candidates:
+        if name == "glfw" and sys.platform == "linux" and not _has_display():
+            errors[name] = "there is no display"
             continue
-        failed[way] = _trouble(way)
-        if not failed[way]:
-            return way
-    tried = "; ".join(f"{way}: {why}" for way, why in failed.items())
-    remedy = f"on Debian and Ubuntu, {PACKAGES} brings what is missing" if sys.platform == "linux" else "install OpenGL"
+        errors[name] = _backend_error(name)
+        if not errors[name]:
+            return name
+    tried = "; ".join(f"{name}: {error}" for name, error in errors.items())
+    remedy = f"on Debian and Ubuntu, run {PACKAGES}" if sys.platform == "linux" else "install OpenGL"
     if chosen in known:
-        remedy += "; MUJOCO_GL, which chose this one, may also be left unset"
-    raise MissingPackageError(f"nothing on this machine can draw with OpenGL: {remedy} (tried: {tried})")
+        remedy += "; or unset MUJOCO_GL, which chose this backend"
+    raise MissingPackageError(f"no OpenGL backend works on this machine: {remedy} (tried: {tried})")
 
 
-def _display() -> bool:
+def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _trouble(way: str) -> str:
-    """Why a way of drawing does not work; nothing if it does."""
-    own = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+def _backend_error(name: str) -> str:
+    """Return why a rendering backend does not work; empty if it does."""
+    env = {key: value for key, value in os.environ.items() if key not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     try:
         tried = subprocess.run(
-            [sys.executable, "-c", _PROBE.format(backend=way)],
-            env=own | {"MUJOCO_GL": way},
+            [sys.executable, "-c", _PROBE.format(backend=name)],
+            env=env | {"MUJOCO_GL": name},
             capture_output=True,
             text=True,
             timeout=_PROBE_SECONDS,
@@ -320,14 +319,14 @@ def _trouble(way: str) -> str:
         return f"no answer after {_PROBE_SECONDS} s"
     if tried.stdout.strip().endswith("drawn"):
         return ""
-    said = (tried.stderr.strip() or tried.stdout.strip() or f"it ended with status {tried.returncode}").splitlines()
-    return said[-1][:200]
+    output = (tried.stderr.strip() or tried.stdout.strip() or f"it ended with status {tried.returncode}").splitlines()
+    return output[-1][:200]
 
 
 def _model(
     lengths: np.ndarray, damage: tuple[tuple[int, str], ...], start: np.ndarray | None, width: int, height: int
 ) -> Any:
-    """The robot on its floor, in colours, with a scale from where it starts, if that is given."""
+    """Return a coloured model of the robot on a floor, with a scale if a start position is given."""
     import mujoco
 
     spec = mujoco.MjSpec.from_string(mjcf(links(lengths, damage), "", "", drawn=True))
@@ -343,7 +342,7 @@ def _model(
 
 
 def _add_front(spec: Any) -> None:
-    """A bright stripe on the base, where its front is."""
+    """Add a bright stripe at the front of the base."""
     import mujoco
 
     length, width, height = BASE
@@ -358,7 +357,7 @@ def _add_front(spec: Any) -> None:
 
 
 def _add_scale(spec: Any, start: np.ndarray) -> None:
-    """Lines at both sides of the corridor, one where the robot starts, and marks with numbers along the way."""
+    """Add the edges of the corridor, a start line, and a scale with numbers along the corridor."""
     import mujoco
 
     x, y = start[:2]
@@ -385,7 +384,7 @@ def _add_scale(spec: Any, start: np.ndarray) -> None:
 
 @lru_cache(maxsize=1)
 def _scale_picture() -> bytes:
-    """Marks every 0.1 m and numbers every 0.5 m, as a PNG file."""
+    """Return a PNG file of a scale with marks every 0.1 m and numbers every 0.5 m."""
     from matplotlib import font_manager
     from PIL import Image, ImageDraw, ImageFont
 
@@ -406,8 +405,8 @@ def _scale_picture() -> bytes:
     return file.getvalue()
 
 
-def _followed(places: np.ndarray) -> np.ndarray:
-    """What the camera looks at, `(steps + 1, 3)`: where the base is, without its shaking."""
+def _camera_path(places: np.ndarray) -> np.ndarray:
+    """Return the points that the camera looks at, `(steps + 1, 3)`: the smoothed path of the base."""
     from scipy.ndimage import gaussian_filter1d
 
     smooth = gaussian_filter1d(places, _SMOOTH * RATE, axis=0, mode="nearest")
@@ -416,8 +415,8 @@ def _followed(places: np.ndarray) -> np.ndarray:
     return np.asarray(smooth)
 
 
-def _steady(touching: np.ndarray) -> np.ndarray:
-    """Touching a foot's neighbours in time, within 1/60 s: contacts come and go faster than eyes can follow."""
+def _widen_contacts(touching: np.ndarray) -> np.ndarray:
+    """Extend each contact by 1/60 s in both directions, because contacts change faster than a film can show."""
     from scipy.ndimage import maximum_filter1d
 
     return np.asarray(maximum_filter1d(touching.astype(np.uint8), RATE // 30 + 1, axis=0)).astype(bool)

@@ -1,11 +1,11 @@
-"""Walks in MuJoCo Warp: thousands at once on a GPU, each body a set of numbers in one compiled model.
+"""Simulation of walks in MuJoCo Warp, thousands at once on a GPU, with one compiled model for all bodies.
 
-The model, the motors and the rules are those of `mujoco_engine`, in 32 bits. A step of all walks (motor law, physics,
-rules) is one CUDA graph, launched 720 times; nothing is computed on the host in between. A body's numbers and its
-settled state are kept on the device from its first walk on. Walks that have ended are dropped every 120 steps, where
-fewer simulations take less time.
+Model, motors and rules are the same as in `mujoco_engine`, in 32 bits. One step of all walks (motor law, physics,
+rules) is one CUDA graph, launched 720 times without work on the host in between. The fields and the settled state of a
+body are cached on the device from its first walk on. Every 120 steps, walks that have ended are dropped if fewer
+simulations take less time.
 
-The same call twice does not give the same bits on a GPU: contacts are found in no fixed order.
+Results are not bitwise reproducible on a GPU, because contacts are found in no fixed order.
 """
 
 import dataclasses
@@ -33,10 +33,10 @@ from taskelites.process import shows_progress
 _SIGNALS = 2 * LEGS  # a coxa and a femur per leg; the tibia copies the femur
 # As in MJX: enough for all but a few steps, and a batch waits for the slowest of its rows.
 _SOLVER = 'iterations="10" ls_iterations="10"'
-_CHUNK = 120  # steps between two looks at which walks go on
-_KEPT = 32_768  # bodies whose numbers and settled state are kept, or `worlds` if that is more; 1.5 kB each
+_CHUNK = 120  # steps between two checks for walks that have ended
+_CACHE_SIZE = 32_768  # bodies whose fields and settled state are cached, or `worlds` if that is more; 1.5 kB each
 _LEAST = 32  # simulations of the smallest graph
-# What depends on the body; the last two follow from the others (`mjw.set_const`).
+# Fields that depend on the body; `mjw.set_const` derives the last two from the others.
 _OF_BODY = ("body_pos", "body_ipos", "body_inertia", "geom_pos", "body_invweight0", "dof_invweight0")
 _OF_STATE = ("qpos", "qvel", "qacc_warmstart")
 
@@ -76,10 +76,10 @@ class WarpEngine:
     """Simulates walks.
 
     Args:
-        rules: when a walk ends early.
-        damage: as `as_damage` gives it.
-        device: Warp's name of it, such as "cuda:0" or "cpu".
-        worlds: simulations at a time, at most; more rows are walked in several parts of about the same size.
+        rules: rules that end a walk early.
+        damage: as returned by `as_damage`.
+        device: Warp's name of the device, such as "cuda:0" or "cpu".
+        worlds: maximum number of simulations at a time; more rows are split into parts of about the same size.
     """
 
     def __init__(self, rules: Rules, damage: tuple[tuple[int, str], ...], device: str, worlds: int) -> None:
@@ -88,10 +88,10 @@ class WarpEngine:
         self.worlds = worlds
         text = mjcf(links(NOMINAL, damage), f"{OPTIONS} {_SOLVER}", ACTUATOR, JOINT)
         self._host = mujoco.MjModel.from_xml_string(text)
-        self._lock = threading.Lock()  # simulations are shared: callers from several Python threads take turns
+        self._lock = threading.Lock()  # the simulations are shared by all Python threads
         self._graphs: dict[int, Any] = {}
         self._kept: OrderedDict[bytes, int] = OrderedDict()
-        self._places = max(_KEPT, worlds)
+        self._places = max(_CACHE_SIZE, worlds)
         with silent():
             self._device = wp.get_device(device)
         if self._device.is_cuda and shows_progress(None):
@@ -110,18 +110,23 @@ class WarpEngine:
             self._step(self._batch.size)
 
     def distances(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return how far each gait walks on its body, `(n,)` in metres; NaN where the simulation diverged."""
+        """Return the distance that each gait walks on its body, `(n,)` m; NaN where the simulation diverged.
+
+        Args:
+            gaits: `(n, 36)`.
+            lengths: `(n, 12)`, m.
+        """
         number = len(gaits)
         found = np.empty(number)
         parts = -(-number // self.worlds)
         with self._lock, self._ours():
             for i in range(parts):
                 part = slice(i * number // parts, (i + 1) * number // parts)
-                found[part] = self._some(np.asarray(gaits[part], float), np.asarray(lengths[part], float))
+                found[part] = self._walk_batch(np.asarray(gaits[part], float), np.asarray(lengths[part], float))
         return found
 
-    def _some(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Walk at most `worlds` gaits."""
+    def _walk_batch(self, gaits: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the distances of at most `worlds` walks."""
         number = len(gaits)
         self._reserve(number)
         bodies = self._bodies(lengths)
@@ -151,7 +156,7 @@ class WarpEngine:
         return max(_LEAST, -(-number // step) * step)
 
     def _reserve(self, number: int) -> None:
-        """Allocate simulations for `number` walks, if there are fewer."""
+        """Allocate simulations for `number` walks, unless there are enough."""
         if number <= self._batch.size:
             return
         self._graphs.clear()
@@ -162,7 +167,7 @@ class WarpEngine:
 
     @contextmanager
     def _fitting(self, size: int) -> Iterator[None]:
-        """Explain an allocation for `size` simulations that fails."""
+        """Raise a helpful error if the allocation of `size` simulations fails."""
         try:
             yield
         except RuntimeError as error:
@@ -179,14 +184,14 @@ class WarpEngine:
                 self._kept.move_to_end(key)
         new = {key: i for i, key in enumerate(keys) if key not in self._kept}
         if new:
-            # The oldest make room; never those of this call, which were just moved to the end.
+            # Evict the least recently used bodies; those of this call were just moved to the end.
             free = list(range(len(self._kept), min(self._places, len(self._kept) + len(new))))
             while len(free) < len(new):
                 free.append(self._kept.popitem(last=False)[1])
             try:
                 self._settle(lengths[list(new.values())], np.array(free))
             except BaseException:
-                self._kept.clear()  # places that were given up must not be taken twice
+                self._kept.clear()  # evicted places must not be assigned twice
                 raise
             self._kept.update(zip(new, free, strict=True))
         return np.array([self._kept[key] for key in keys])
@@ -260,7 +265,7 @@ class WarpEngine:
         return dataclasses.replace(self._batch.data, nworld=size)
 
     def _squeeze(self, walking: np.ndarray, size: int) -> None:
-        """Move the walks that go on into the first simulations, where walks have ended."""
+        """Move the walks that are not over to free places among the first simulations."""
         beyond = walking[walking >= size]
         free = np.setdiff1d(np.arange(size), walking, assume_unique=True)[: len(beyond)]
         if not len(beyond):
@@ -272,7 +277,7 @@ class WarpEngine:
         self._move(arrays, beyond, arrays, free)
 
     def _move(self, source: Any, sources: np.ndarray, target: Any, targets: np.ndarray) -> None:
-        """Copy rows of arrays, by name, to rows of others."""
+        """Copy rows of the arrays of `source` to rows of the arrays of the same name in `target`."""
         where = [self._array(rows, wp.int32) for rows in (sources, targets)]
         for name, array in source.items():
             dim = (len(sources), array.shape[1])
@@ -283,14 +288,14 @@ class WarpEngine:
 
     @contextmanager
     def _ours(self) -> Iterator[None]:
-        """Work on this device, and keep Warp from printing what it loads."""
+        """Use this device, and keep Warp from printing what it loads."""
         with silent(), wp.ScopedDevice(self._device):
             yield
 
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Let Warp print errors only."""
+    """Let Warp print errors only, within the block."""
     before = wp.config.log_level
     wp.config.log_level = wp.LOG_ERROR
     try:
@@ -300,14 +305,14 @@ def silent() -> Iterator[None]:
 
 
 def _flat(array: Any) -> Any:
-    """The same numbers as rows of plain ones, `(n, width)`."""
+    """Return a view of an array of vectors as an array of scalars, `(n, width)`."""
     plain = getattr(array.dtype, "_wp_scalar_type_", array.dtype)
     width = array.strides[0] // 4
     return wp.array(ptr=array.ptr, shape=(len(array), width), dtype=plain, device=array.device)
 
 
 def _motors(damage: tuple[tuple[int, str], ...]) -> np.ndarray:
-    """Which two motors each signal is told to, `(signals, 2)`, by their number in the model; -1 for none."""
+    """Return the motors that each signal drives, `(signals, 2)`, as indices in the model; -1 for none."""
     found = np.full((_SIGNALS, 2), -1)
     joints, moved = powered_joints(damage)
     for motor, (joint, moves) in enumerate(zip(joints, moved, strict=True)):
@@ -319,5 +324,5 @@ def _motors(damage: tuple[tuple[int, str], ...]) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def engine(rules: Rules, damage: tuple[tuple[int, str], ...], device: str, worlds: int) -> WarpEngine:
-    """The engine of this process for these settings."""
+    """Return the cached engine of this process for these settings."""
     return WarpEngine(rules, damage, device, worlds)

@@ -1,4 +1,4 @@
-"""The kernels around MuJoCo Warp's step: gaits to motors, motors to controls, poses to verdicts."""
+"""Warp kernels before and after MuJoCo Warp's step: read gaits, drive motors, apply the rules."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from taskelites.domains.hexapod.gait import AHEAD, COXA_SHARE, DRAG, HOLD, RATE,
 from taskelites.domains.hexapod.mujoco_engine import KP, KV
 
 _TICKS = SAMPLES // AHEAD  # per period
-# In 64 bits, as `gait.signals` computes: a gait must get the same samples.
+# In 64 bits, as in `gait.signals`, so that a gait gets the same samples.
 _PERIOD, _FULL, _COXA, _NOTHING = (wp.float64(value) for value in (SAMPLES, math.pi / 4, COXA_SHARE, 0.0))
 
 wp.set_module_options({"enable_backward": False})
@@ -27,7 +27,7 @@ def read(
     angle: wp.array2d[float],
     speed: wp.array2d[float],
 ):
-    """Read gaits, and put all motors to rest at zero; a row of -1 gets a gait that stands still."""
+    """Read gaits and set all motors to rest at zero; a row of -1 gets a gait that stands still."""
     i, j = wp.tid()
     amplitude[i, j] = 0.0
     up[i, j] = 0
@@ -40,7 +40,7 @@ def read(
         if j % 2 == 0:
             share = _FULL * _COXA
         amplitude[i, j] = wp.float32(gaits[row, j, 0] * share)
-        # A gait that is not a number must fail, and must not read beyond the table.
+        # A gait with NaN must give NaN, and must not read beyond the table.
         angle[i, j] = wp.float32(_NOTHING * (gaits[row, j, 0] + gaits[row, j, 1] + gaits[row, j, 2]))
         first[i, j] = wp.clamp(int(wp.floor(_PERIOD * gaits[row, j, 1])), 0, SAMPLES)
         up[i, j] = wp.clamp(int(wp.ceil(_PERIOD * gaits[row, j, 2])), 0, SAMPLES)
@@ -58,7 +58,7 @@ def drive(
     speed: wp.array2d[float],
     ctrl: wp.array2d[float],
 ):
-    """One step of the motor law (`gait.motor`), and what the motors of each signal are told."""
+    """Apply one step of the motor law (`gait.motor`), and set the targets of the motors."""
     i, j = wp.tid()
     tick = (now[0] // HOLD) % _TICKS
     target = amplitude[i, j] * wave[up[i, j], (AHEAD * tick + first[i, j]) % SAMPLES]
@@ -84,7 +84,7 @@ def begin(
     reached: wp.array[float],
     now: wp.array[int],
 ):
-    """Note where each walk begins."""
+    """Record where each walk begins."""
     i = wp.tid()
     if i == 0:
         now[0] = 0
@@ -135,6 +135,6 @@ def judge(
 
 @wp.kernel
 def copy(source: wp.array2d[Any], sources: wp.array[int], target: wp.array2d[Any], targets: wp.array[int]):
-    """Copy rows of one array to rows of another, or of the same if no row is both."""
+    """Copy rows of one array to rows of another, or of the same array if the rows are disjoint."""
     i, j = wp.tid()
     target[targets[i], j] = source[sources[i], j]

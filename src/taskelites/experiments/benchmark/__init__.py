@@ -1,1 +1,1 @@
-"""`te.bench`: algorithms over several domains, and the page on them."""
+"""`te.bench`: comparisons of algorithms on several domains, and a page about them."""

@@ -1,4 +1,4 @@
-"""What a benchmark found: a comparison for each domain, and one table of all."""
+"""`Bench`: the result of a benchmark, with one comparison per domain and one table of all."""
 
 import json
 import os
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 FORMAT = "taskelites-bench"
 FORMAT_VERSION = 1
-# A difference is counted if its p, corrected for all pairs of a domain, is below this.
+# Significance level of the p-values, which are corrected for all pairs of a domain.
 LEVEL = 0.05
-# Points of a curve that are kept in the small table: enough for a figure on a logarithmic axis.
+# Maximum number of points per curve in `curves.csv`: enough for a figure on a logarithmic axis.
 _POINTS = 60
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
-    """What `te.bench` found.
+    """The result of `te.bench`.
 
     Attributes:
         comparisons: label of a domain -> the comparison on it.
-        refused: label of a domain -> which algorithms could not be run on it, and why.
-        left_out: which domains could not be made, and why.
-        made: when, how and on what it was made, a line for each time that something was added.
+        refused: label of a domain -> algorithms that can't be run on it -> the reason.
+        left_out: label of a domain that could not be made -> the reason.
+        made: date, command and machine, one line per call of `te.bench` that added runs.
 
     Example:
         >>> import taskelites as te
@@ -49,7 +49,9 @@ class Bench:
 
     def __post_init__(self) -> None:
         if not self.comparisons:
-            raise InvalidValueError("comparisons must be a dict of labels and comparisons, at least one")
+            raise InvalidValueError(
+                "comparisons must be a dict that maps labels to comparisons, with at least one entry"
+            )
 
     def __repr__(self) -> str:
         runs = sum(len(results) for found in self.comparisons.values() for results in found.results.values())
@@ -57,10 +59,11 @@ class Bench:
         return f"<Bench: {number} {'domain' if number == 1 else 'domains'}, {runs} runs>"
 
     def table(self) -> "pd.DataFrame":
-        """One row a domain and algorithm: that of `Comparison.table`, and `better` and `worse`.
+        """Return a table with one row per domain and algorithm: `Comparison.table`, and `better` and `worse`.
 
-        These are the numbers of algorithms from which it differs so, by its final mean over all tasks (Mann-Whitney,
-        corrected by Holm for all pairs of the domain, below 0.05). A domain's best median stands first.
+        `better` is the number of algorithms that it is significantly better than by the final mean over all tasks
+        (Mann-Whitney, Holm's correction for all pairs of the domain, p < 0.05); `worse` is the opposite. Within a
+        domain, rows are sorted by the median, the best first.
         """
         import pandas as pd
 
@@ -77,15 +80,15 @@ class Bench:
         return pd.concat(frames, names=["domain", "algorithm"])
 
     def replicates(self) -> "pd.DataFrame":
-        """One row a run: `domain`, and what `Comparison.replicates` has."""
+        """Return a table with one row per run: `domain`, and the columns of `Comparison.replicates`."""
         return self._together(Comparison.replicates)
 
     def tests(self) -> "pd.DataFrame":
-        """One row a domain and pair of algorithms: `domain`, and what `Comparison.tests` has."""
+        """Return a table with one row per domain and pair: `domain`, and the columns of `Comparison.tests`."""
         return self._together(Comparison.tests)
 
     def curve_table(self) -> "pd.DataFrame":
-        """What `Comparison.curve_table` has, and `domain`; at most 60 points of each curve, evenly on a log scale."""
+        """Return the columns of `Comparison.curve_table`, and `domain`; at most 60 points per curve, log-spaced."""
         return self._together(_thinned)
 
     def _together(self, part: Any) -> "pd.DataFrame":
@@ -96,10 +99,10 @@ class Bench:
         return whole[["domain", *(name for name in whole.columns if name != "domain")]]
 
     def summary(self, width: int | None = 80) -> str:
-        """Medians of all domains as text, the best of each first.
+        """Return the medians of all domains as text, the best of each first.
 
         Args:
-            width: of the terminal, in letters.
+            width: width of the terminal in characters.
         """
         lines = ["medians; better/worse: than how many others (Mann-Whitney, Holm, p < 0.05)"]
         for label in self.comparisons:
@@ -112,7 +115,7 @@ class Bench:
         return "\n".join(lines)
 
     def about(self, label: str) -> str:
-        """A domain and its runs, in words."""
+        """Return one line about a domain and its runs."""
         found = self.comparisons[label]
         numbers = sorted({len(results) for results in found.results.values()})
         runs = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
@@ -137,9 +140,10 @@ class Bench:
         return rows
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the page and what it is made of, which is small: the runs are not written.
+        """Write the page, its tables and its figures to a folder; the runs are not written.
 
-        `bench.md`, `bench.csv` (each run), `tests.csv` (each pair), `curves.csv`, and a figure a domain.
+        The files are `bench.md`, `bench.csv` (one row per run), `tests.csv` (one row per pair), `curves.csv`, and one
+        figure per domain.
         """
         from taskelites.experiments.benchmark.page import page_text
 
@@ -155,11 +159,11 @@ class Bench:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Bench":
-        """Read what `te.bench(..., out=folder)` has found, also if it was stopped.
+        """Read a benchmark that `te.bench(..., out=folder)` wrote, finished or not.
 
         Raises:
-            FileNotFoundError: if there is no benchmark, or no finished run in it.
-            ValueError: if a file is damaged or not ours.
+            FileNotFoundError: if there is no benchmark, or it has no finished run.
+            ValueError: if a file is damaged or has another format.
         """
         plan = read_plan(folder)
         found = comparisons_in(Path(folder), plan["domains"])
@@ -174,24 +178,24 @@ def _wrapped(text: str, width: int | None) -> str:
 
 
 def _thinned(found: Comparison) -> "pd.DataFrame":
-    """The curves at points that are evenly spread on a logarithmic axis."""
+    """Return the curves at points that are evenly spaced on a logarithmic axis."""
     import pandas as pd
 
     parts = []
     for _, curve in found.curve_table().groupby("algorithm", sort=False):
         points = curve["evaluations"].to_numpy()
         wanted = np.geomspace(points[0], points[-1], _POINTS)
-        # By rounding, the last may lie above the last point.
+        # Rounding may put the last wanted point above the last logged one.
         parts.append(curve.iloc[np.unique(np.minimum(np.searchsorted(points, wanted), len(points) - 1))])
     return pd.concat(parts, ignore_index=True)
 
 
 def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the benchmark in a folder is of: `domains` (of each, which algorithms refused it), `left_out`, `made`.
+    """Return the plan of the benchmark in a folder: `domains` (with their refused algorithms), `left_out`, `made`.
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if the file is damaged or not ours.
+        ValueError: if the file is damaged or has another format.
     """
     path = Path(folder) / "bench.json"
     if not path.is_file():
@@ -202,18 +206,18 @@ def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
         plan = {name: dict(document[name]) for name in ("domains", "left_out")} | {"made": list(document["made"])}
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValueError(
-            f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons beside it are whole: delete it, move "
-            "them to a new folder, and run the same again into that"
+            f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons next to it are intact: delete it, "
+            "move them to a new folder, and run the same again into that"
         ) from None
     if kind != FORMAT or version > FORMAT_VERSION:
         raise InvalidValueError(
-            f"{str(path)!r} is {kind!r}, version {version}; this taskelites reads {FORMAT!r}, version 1"
+            f"{str(path)!r} must have the format {FORMAT!r}, version {FORMAT_VERSION}, not {kind!r}, version {version}"
         )
     return plan
 
 
 def write_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str], made: Sequence[str]) -> None:
-    """Write what a benchmark is of, before its first run and whenever it grows."""
+    """Write the plan of a benchmark."""
     out.mkdir(parents=True, exist_ok=True)
     document = {"format": FORMAT, "version": FORMAT_VERSION, "made": list(made)}
     document |= {"domains": dict(domains), "left_out": dict(left_out)}
@@ -221,7 +225,7 @@ def write_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str
 
 
 def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]:
-    """The comparisons of a benchmark that have a finished run."""
+    """Load the comparisons of a benchmark that have a finished run."""
     found = {}
     for label in labels:
         try:
@@ -232,7 +236,7 @@ def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]
 
 
 def in_seconds(number: float) -> str:
-    """Three digits of a time, or all before the point.
+    """Format a time with three digits, or without decimals from 1000 on.
 
     Example:
         >>> in_seconds(0.01234), in_seconds(1172.4)

@@ -1,4 +1,4 @@
-"""The page on a benchmark: a table for each domain, what was published beside it, and how it was measured."""
+"""The page about a benchmark: one table per domain, published results next to ours, and the method."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Hatzky et al. (PPSN 2026), means of 20 runs of 1,000,000 evaluations in batches of 64: domain -> algorithm ->
-# (final mean, mean over the run); None where they give none. Ours of the same name stand beside them.
+# (final mean, mean over the run); None where they report none.
 _TUNED = "monet, tuned"
 PUBLISHED: dict[str, dict[str, tuple[float, float | None]]] = {
     "archery": {
@@ -44,7 +44,7 @@ PUBLISHED: dict[str, dict[str, tuple[float, float | None]]] = {
     },
 }
 
-# What must be said of a domain for these to be of the same.
+# Options that a domain must have to be comparable with the published one.
 _AS_PUBLISHED: dict[str, dict[str, Any]] = {
     "arm": {"form": "exponential", "target": (0.5, 0.5)},
     "cartpole": {"starts": 10, "steps": 1000},
@@ -52,7 +52,7 @@ _AS_PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 def page_text(bench: Bench) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     versions = next(iter(bench.comparisons.values())).settings.get("versions", {})
     lines = [
         "# Algorithms on domains, measured",
@@ -83,7 +83,7 @@ def page_text(bench: Bench) -> str:
 
 
 def _overview(bench: Bench) -> list[str]:
-    """The median final mean of each algorithm on each domain, and its place."""
+    """Return a table of the median final mean and the rank of each algorithm on each domain."""
     import pandas as pd
 
     table = bench.table()
@@ -158,7 +158,7 @@ def _measures(bench: Bench, label: str) -> "pd.DataFrame":
 
 
 def _alike(found: Comparison) -> str:
-    """Which pairs the test does not tell apart."""
+    """Return a sentence about the pairs without a significant difference."""
     tests = found.tests()
     same = tests[~(tests["p_holm"] < LEVEL)]
     if tests.empty:
@@ -175,7 +175,7 @@ def _alike(found: Comparison) -> str:
 
 
 def _published(found: Comparison) -> "pd.DataFrame | None":
-    """Published means beside ours; nothing for a domain that they do not have, or have with other options."""
+    """Return a table of published means and ours; None if the domain or its options are not the published ones."""
     import pandas as pd
 
     name, options = found.settings.get("problem"), found.settings.get("options", {})

@@ -1,7 +1,7 @@
-"""The benchmark: algorithms on several domains, one comparison for each domain, and one table of all.
+"""`te.bench`: run a comparison of algorithms on each of several domains.
 
-A folder of a benchmark holds a comparison a domain (see `compare`), each with all of its runs; so it goes on where it
-stopped, and takes more algorithms, domains and replicates later.
+The folder of a benchmark contains one comparison per domain (see `compare`) with all its runs. So a benchmark can be
+resumed, and extended by algorithms, domains and replicates.
 """
 
 import os
@@ -33,16 +33,16 @@ class Entry:
     """A domain of the benchmark.
 
     Attributes:
-        options: of the domain.
-        evaluations: the budget of a run.
+        options: options of the domain.
+        evaluations: the budget per run.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     evaluations: int = DEFAULT_EVALUATIONS
 
 
-# By the name of the domain. The hexapod takes milliseconds of a processor for one evaluation, so it is smaller than in
-# the papers; the cart-pole is for a GPU.
+# By name of the domain. One evaluation on the hexapod takes milliseconds on a CPU core, so its entry is smaller than in
+# the papers. The cart-pole needs a GPU.
 ENTRIES: dict[str, Entry] = {
     "archery": Entry(),
     "cartpole": Entry(),
@@ -69,27 +69,27 @@ def bench(
     """Compare algorithms over replicates on several domains.
 
     Args:
-        domains: names, domains, or a dict of labels and these. A name stands for the benchmark's entry of that name,
-            with its options and budget. By default all entries; those that can't be made here (the hexapod without
-            its simulator) are left out, and said to be.
-        algorithms: as for `te.compare`; by default all that are registered. `random` always takes part, since the
-            evaluations to 99 % are counted from where it ends.
-        evaluations: the budget of each run; by default that of the entry: 100,000 for the hexapod, 1,000,000 for
+        domains: a list of names or domains, or a dict that maps labels to them. A name selects the benchmark's entry of
+            that name, with its options and budget. By default all entries; those that can't be made on this machine
+            (the hexapod without its simulator) are left out and listed in `Bench.left_out`.
+        algorithms: as for `te.compare`; by default all that are registered. `random` is always added, because the
+            evaluations to 99 % need its final value.
+        evaluations: the budget per run; by default the budget of the entry: 100,000 for the hexapod, 1,000,000 for
             the others.
-        replicates: runs of each algorithm on each domain.
-        batch_size: candidates a step.
-        seed: of the first replicate.
-        tasks: how many, for domains that are given by name; by default that of the entry.
-        workers: as for `te.solve`, for domains whose fitness is no JAX.
-        out: a folder for all runs, tables, figures and the page `bench.md`. If it holds a benchmark already, runs that
-            are there are not made again, and domains and algorithms that are new to it are put into it.
-        command: how this was called, for the page.
-        progress: whether to show it; by default, in a terminal.
+        replicates: runs per algorithm and domain.
+        batch_size: candidates per step.
+        seed: seed of the first replicate.
+        tasks: the number of tasks of domains that are given by name; by default as in the entry.
+        workers: as for `te.solve`, for domains whose fitness is not a JAX function.
+        out: a folder for all runs, tables, figures and the page `bench.md`. If it already holds a benchmark, finished
+            runs are not made again, and new domains and algorithms are added.
+        command: the command to show on the page.
+        progress: whether to show progress; by default, only in a terminal.
 
     Raises:
-        ValueError, TypeError: before any run, if an argument is wrong, or no algorithm can be run on a domain. One
-            that some algorithms refuse is run with the others, and `Bench.refused` says why.
-        Interrupted: after Ctrl-C; the same again, into `out`, goes on.
+        ValueError, TypeError: before any run, if an argument is wrong, or no algorithm can be run on a domain. If only
+            some algorithms can't, the others are run, and `Bench.refused` has the reasons.
+        Interrupted: after Ctrl-C; the same call with the same `out` resumes.
 
     Example:
         >>> import taskelites as te
@@ -101,7 +101,7 @@ def bench(
     if not any(settings.name == "random" for settings in labelled.values()):
         if "random" in labelled:
             raise InvalidValueError(
-                "algorithms must not call another one 'random', which takes part; choose another label"
+                "algorithms must not use the label 'random' for another algorithm; choose another label"
             )
         labelled |= label_algorithms(["random"])
     batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
@@ -114,7 +114,7 @@ def bench(
     }
     before = _opened(out)
     made, left_out = _domains(domains, tasks)
-    # Tasks, optima and programs are made for it, which takes a while where there are thousands of tasks.
+    # The checks compute tasks and optima and trace programs, which is slow with thousands of tasks.
     _tell(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
     refused = {label: _refusals(label, problem, labelled, batch_size) for label, problem in made.items()}
     plan = {
@@ -141,7 +141,7 @@ def bench(
 
 
 def _tell(text: str, progress: bool | None) -> None:
-    """A line for a person who waits."""
+    """Print a line of progress."""
     if shows_progress(progress):
         print(text, file=sys.stderr, flush=True)
 
@@ -154,7 +154,7 @@ def _compared(
     folder: Path | None,
     common: dict[str, Any],
 ) -> dict[str, Comparison]:
-    """A comparison on each domain, of the algorithms that do not refuse it."""
+    """Compare on each domain the algorithms that can be run on it."""
     found = {}
     progress, workers = common["progress"], common["workers"]
     for label, problem in domains.items():
@@ -173,7 +173,7 @@ def _compared(
                 **common | {"workers": None if problem.call == "jax" else workers},
             )
         except Interrupted as stop:
-            if folder is not None:  # the comparison says how to go on with itself, not with all of it
+            if folder is not None:  # the comparison's message names its own folder
                 kept = f"finished runs are in {str(folder)!r}: the same again, into that folder, goes on from here"
                 stop.args = (f"{label}: {str(stop).partition('; ')[0]}; {kept}",)
             raise
@@ -181,7 +181,7 @@ def _compared(
 
 
 def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """The domains by label, and why others are left out."""
+    """Return the domains by label, and for each domain left out the reason."""
     if domains is None:
         made, left_out = {}, {}
         for name in ENTRIES:
@@ -194,18 +194,20 @@ def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
         return made, left_out
     if isinstance(domains, str) or not isinstance(domains, Sequence | Mapping) or not domains:
         raise InvalidTypeError(
-            f"domains must be a list of names or domains, or a dict of labels and these, not {domains!r}"
+            f"domains must be a list of names or domains, or a dict that maps labels to them, not {domains!r}"
         )
     pairs = domains.items() if isinstance(domains, Mapping) else [(_label(given), given) for given in domains]
     made = {}
     for label, given in pairs:
         if label in made or file_name(label) in map(file_name, made):
-            raise InvalidValueError(f"domains must have labels that differ, and {label!r} is there already")
+            raise InvalidValueError(
+                f"domains must have different labels and folder names, but {label!r} is there twice"
+            )
         if not isinstance(given, str) and not is_domain(given):
-            raise InvalidTypeError(f"domains must be names or domains, and {label!r} is {type(given).__name__}")
+            raise InvalidTypeError(f"domains must be names or domains, but {label!r} is of type {type(given).__name__}")
         if tasks is not None and not isinstance(given, str):
             raise InvalidValueError(
-                f"tasks is for domains that are given by name, and {label!r} has its own; leave it out"
+                f"tasks is for domains that are given by name, but {label!r} has its own tasks; leave it out"
             )
         made[str(label)] = _entry(given, tasks) if isinstance(given, str) else given
     return made, {}
@@ -226,7 +228,7 @@ def _budget(problem: Any) -> int:
 
 
 def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int) -> dict[str, str]:
-    """Which algorithms can't be run on a domain, and why."""
+    """Return the algorithms that can't be run on a domain, each with the reason."""
     asked = {name: refusal(problem, settings, batch_size=batch_size) for name, settings in algorithms.items()}
     reasons = {name: reason for name, reason in asked.items() if reason is not None}
     if len(reasons) == len(algorithms):
@@ -235,7 +237,7 @@ def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: 
 
 
 def _opened(out: Any) -> dict[str, Any]:
-    """What a folder holds of a benchmark; nothing, for a new one."""
+    """Return the plan of the benchmark in a folder; an empty plan for a new folder."""
     path = None if out is None else Path(out)
     if path is None or not (path / "bench.json").exists():
         if path is not None and path.is_file():

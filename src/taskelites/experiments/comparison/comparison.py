@@ -1,4 +1,4 @@
-"""A comparison: replicates of several algorithms on one problem, their measures, and what can be said of them."""
+"""`Comparison`: replicates of several algorithms on one problem, their measures and statistical tests."""
 
 import itertools
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FORMAT = "taskelites-comparison"
 FORMAT_VERSION = 1
-# Of each replicate, and how a table calls them; higher is better for the first three.
+# Measures of a replicate and their column titles; for the first three, higher is better.
 MEASURES = {
     "mean_all": "mean over all tasks",
     "coverage": "coverage",
@@ -41,7 +41,7 @@ class Comparison:
 
     Attributes:
         results: label of an algorithm -> its replicates.
-        settings: of the problem and the runs, plain values.
+        settings: settings of the problem and the runs, as plain values.
 
     Example:
         >>> import taskelites as te
@@ -57,20 +57,20 @@ class Comparison:
     def __post_init__(self) -> None:
         if not isinstance(self.results, Mapping) or not self.results or not all(self.results.values()):
             raise InvalidValueError(
-                "results must be a dict of labels and lists of results, at least one of each algorithm"
+                "results must be a dict that maps labels to lists of results, with at least one result per algorithm"
             )
         every = [result for results in self.results.values() for result in results]
         if not all(isinstance(result, Result) and "coverage" in result.history for result in every):
-            raise InvalidTypeError("results must be those of runs with a history, such as te.solve and te.compare make")
+            raise InvalidTypeError("results must be of runs with a history, such as te.solve and te.compare return")
         if len({(len(result), result.tasks.digest) for result in every}) > 1:
-            raise InvalidValueError("results must be of the same tasks, and these are of different ones")
+            raise InvalidValueError("results must have the same tasks, but these have different ones")
 
     def __repr__(self) -> str:
         runs = counted(sum(map(len, self.results.values())), "run")
         return f"<Comparison: {counted(len(self.results), 'algorithm')}, {runs} of {self.budget:,} evaluations>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table of the summary."""
+        """Return the table of the summary for a notebook."""
         from taskelites.show.notebook import table_html
 
         about = f"{repr(self)[1:-1]}; median (interquartile range)"
@@ -78,22 +78,22 @@ class Comparison:
 
     @property
     def labels(self) -> list[str]:
-        """Of the algorithms, in their order."""
+        """The labels of the algorithms, in order."""
         return list(self.results)
 
     @property
     def budget(self) -> int:
-        """Evaluations of a run."""
+        """The number of evaluations per run."""
         return max(result.evaluations for results in self.results.values() for result in results)
 
     @property
     def optimum(self) -> np.ndarray | None:
-        """The best fitness of each task, `(n,)`, where it is known."""
+        """The best possible fitness of each task, `(n,)`; None if unknown."""
         return next(iter(self.results.values()))[0].optimum
 
     @cached_property
     def worst(self) -> np.ndarray:
-        """What an unsolved task counts as, `(n,)`: the domain's `worst`, or else the worst fitness of any run."""
+        """The fitness that an unsolved task counts as, `(n,)`: the domain's `worst`, else the worst of all runs."""
         every = [result for results in self.results.values() for result in results]
         if every[0].worst is not None:
             return every[0].worst
@@ -103,10 +103,10 @@ class Comparison:
         return np.full(len(every[0]), lowest if np.isfinite(lowest) else np.nan)
 
     def curves(self, label: str) -> tuple[np.ndarray, np.ndarray]:
-        """The mean over all tasks while the runs go on: evaluations `(points,)`, values `(replicates, points)`."""
+        """Return the mean over all tasks during the runs: evaluations `(points,)`, values `(replicates, points)`."""
         runs = [self._curve(result) for result in self.results[one_of("label", label, self.results)]]
         points = np.unique(np.concatenate([evaluations for evaluations, _ in runs]))
-        # All replicates have the same points, unless they were made apart: between its points a run keeps its value.
+        # Replicates of separate comparisons may have different points: a run keeps its value between its points.
         before = float(self.worst.mean())
         return points, np.array([metrics.held(*run, at=points, before=before) for run in runs])
 
@@ -120,7 +120,7 @@ class Comparison:
 
     @cached_property
     def _level(self) -> float:
-        """What counts as 99 % of the way from random sampling to the best; NaN where random sampling took no part."""
+        """99 % of the way from the final mean of random sampling to the best; NaN without runs of random sampling."""
         starts = [
             metrics.mean_all(result.fitness, self.worst)
             for results in self.results.values()
@@ -135,10 +135,10 @@ class Comparison:
         return start + 0.99 * (best - start)
 
     def replicates(self) -> "pd.DataFrame":
-        """One row a run: `algorithm`, `seed`, and its measures.
+        """Return a table with one row per run: `algorithm`, `seed`, and the measures.
 
-        `evaluations_to_99` is infinite for a run that never got there, and NaN where `random` took no part, from whose
-        final value the way is measured. `seconds` of replicates that ran side by side are an equal share each.
+        `evaluations_to_99` is infinite for a run that did not reach the level, and NaN without runs of `random`, whose
+        final value is the reference. Replicates that ran side by side share their `seconds` equally.
         """
         import pandas as pd
 
@@ -164,7 +164,7 @@ class Comparison:
         }
 
     def table(self) -> "pd.DataFrame":
-        """One row an algorithm: `runs`, and of each measure `_median`, `_q1` and `_q3` (quartiles)."""
+        """Return a table with one row per algorithm: `runs`, and `_median`, `_q1`, `_q3` (quartiles) per measure."""
         import pandas as pd
 
         every = self.replicates()
@@ -179,9 +179,9 @@ class Comparison:
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("algorithm")
 
     def tests(self, measure: str = "mean_all") -> "pd.DataFrame":
-        """One row a pair of algorithms: `p` (Mann-Whitney, two-sided), `p_holm` (corrected for all pairs), `a12`.
+        """Return a table with one row per pair: `p` (Mann-Whitney, two-sided), `p_holm` (for all pairs), `a12`.
 
-        `a12` is the probability that a run of `first` has the greater value than one of `second`.
+        `a12` is the probability that a run of `first` has a greater value than a run of `second`.
         """
         import pandas as pd
 
@@ -191,7 +191,7 @@ class Comparison:
         rows = []
         for first, second in itertools.combinations(self.labels, 2):
             a, b = groups[first], groups[second]
-            unknown = np.isnan(a).any() or np.isnan(b).any()  # nothing was solved, say
+            unknown = np.isnan(a).any() or np.isnan(b).any()  # e.g. no task was solved
             p, effect = (math.nan, math.nan) if unknown else (mann_whitney(a, b), a12(a, b))
             rows.append({"first": first, "second": second, "p": p, "a12": effect})
         columns = ["first", "second", "p", "p_holm", "a12"]
@@ -202,23 +202,23 @@ class Comparison:
         return frame[columns]
 
     def typical(self, label: str) -> Result:
-        """The replicate whose final mean is nearest to the median of its algorithm."""
+        """Return the replicate whose final mean is nearest to the median of its algorithm."""
         finals = np.array([metrics.mean_all(result.fitness, self.worst) for result in self.results[label]])
         return self.results[label][int(np.abs(finals - np.median(finals)).argmin())]
 
     @property
     def missing(self) -> dict[str, int]:
-        """How many runs of which algorithms were asked for and are not there."""
+        """The number of missing runs by label, for algorithms with fewer runs than requested."""
         wanted = self.settings.get("replicates", 0)
         labels = [*self.labels, *(label for label in self.settings.get("algorithms", ()) if label not in self.results)]
         lacking = {label: wanted - len(self.results.get(label, ())) for label in labels}
         return {label: number for label, number in lacking.items() if number > 0}
 
     def summary(self, width: int | None = None) -> str:
-        """The table and the tests as text.
+        """Return the table and the tests as text.
 
         Args:
-            width: of the terminal, in letters; a table that is wider is turned on its side.
+            width: width of the terminal in characters; a wider table is transposed.
 
         Example:
             >>> import taskelites as te
@@ -242,14 +242,14 @@ class Comparison:
         return "\n".join(lines)
 
     def note_on_99(self) -> str:
-        """What the evaluations to 99 % are, or why there are none."""
+        """Return a sentence that explains the evaluations to 99 %, or why there are none."""
         if math.isnan(self._level):
             return "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
         best = "best that was found" if self.optimum is None else "optimum"
         return f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}"
 
     def note_on_p(self) -> str:
-        """What so few runs can't tell; nothing if they are enough."""
+        """Return a warning if the runs are too few for a p-value of 0.01 or less; empty otherwise."""
         runs = min(len(results) for results in self.results.values())
         least = 2 / math.comb(2 * runs, runs)
         if least <= 0.01:
@@ -257,7 +257,7 @@ class Comparison:
         return f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)"
 
     def cells(self) -> list[list[str]]:
-        """The table as text, one row an algorithm below a row of names."""
+        """Return the table as text: a header, then one row per algorithm."""
         table = self.table()
         shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
         rows = [["algorithm", *(MEASURES[measure] for measure in shown)]]
@@ -269,7 +269,7 @@ class Comparison:
         return rows
 
     def test_cells(self) -> list[list[str]]:
-        """The tests as text, one row a pair below a row of names."""
+        """Return the tests as text: a header, then one row per pair."""
         pairs = [["first", "second", "p", "p (Holm)", "A12"]]
         for row in self.tests().to_dict("records"):
             digits = {"p": ".2g", "p_holm": ".2g", "a12": ".2f"}
@@ -278,16 +278,16 @@ class Comparison:
         return pairs
 
     def plot(self, ax: Any = None, **kwargs: Any) -> np.ndarray:
-        """The curves and the final values (`taskelites.show.comparison`). Returns the pair of axes."""
+        """Plot the curves and the final values (`taskelites.show.comparison`); return the two axes."""
         from taskelites.show import comparison
 
         return comparison(self, ax, **kwargs)
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write tables, tests and figure to a folder, each file whole or not at all.
+        """Write tables, tests and figure to a folder, each file atomically.
 
-        `summary.csv`, `replicates.csv`, `tests.csv`, `curves.csv`, `comparison.json`, `comparison.png` and `.pdf`.
-        The runs themselves are not written: `te.compare(..., out=folder)` does that as they come.
+        The files are `summary.csv`, `replicates.csv`, `tests.csv`, `curves.csv`, `comparison.json`, `comparison.png`
+        and `comparison.pdf`. The runs are not written: `te.compare(..., out=folder)` writes them when they finish.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -308,7 +308,7 @@ class Comparison:
         return folder
 
     def curve_table(self) -> "pd.DataFrame":
-        """The curves as rows: `algorithm`, `evaluations`, and quartiles of the mean over all tasks, and of the gap."""
+        """Return the curves as a table: `algorithm`, `evaluations`, quartiles of the mean, and the median gap."""
         import pandas as pd
 
         frames = []
@@ -324,11 +324,11 @@ class Comparison:
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> "Comparison":
-        """Read a comparison that `te.compare(..., out=folder)` wrote, with all of its runs.
+        """Read a comparison that `te.compare(..., out=folder)` wrote, with all its runs.
 
         Raises:
             FileNotFoundError: if there is none.
-            ValueError: if a file is damaged or not ours.
+            ValueError: if a file is damaged or has another format.
         """
         settings = read_settings(folder)
         results = {}
@@ -342,16 +342,16 @@ class Comparison:
 
 
 def runs_of(folder: str | PathLike[str], label: str) -> Path:
-    """Where the runs of an algorithm are kept."""
+    """Return the folder with the runs of an algorithm."""
     return Path(folder) / "runs" / file_name(label)
 
 
 def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
-    """The settings of the comparison in a folder.
+    """Return the settings of the comparison in a folder.
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if the file is damaged or not ours.
+        ValueError: if the file is damaged or has another format.
     """
     path = Path(folder) / "comparison.json"
     if not path.is_file():
@@ -362,23 +362,23 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
         settings["algorithms"], settings["replicates"] = dict(settings["algorithms"]), int(settings["replicates"])
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValueError(
-            f"{str(path)!r} is damaged or no comparison ({error}); the runs beside it are whole: name a new folder for "
-            "the comparison, and copy its folder 'runs' there"
+            f"{str(path)!r} is damaged or no comparison ({error}); the runs next to it are intact: name a new folder "
+            "for the comparison, and copy the folder 'runs' there"
         ) from None
     if kind != FORMAT:
-        raise InvalidValueError(f"{str(path)!r} is no comparison, but {kind!r}")
+        raise InvalidValueError(f"{str(path)!r} must have the format {FORMAT!r}, not {kind!r}")
     if version > FORMAT_VERSION:
         raise InvalidValueError(
-            f"{str(path)!r} has format version {version}, and this taskelites reads {FORMAT_VERSION}"
+            f"{str(path)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
         )
     return settings
 
 
 def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = 150) -> None:
-    """Write a figure as PNG and PDF, or one of them, and close it."""
+    """Write a figure in each of the file formats `kinds`, and close it."""
     import matplotlib.pyplot as plt
 
-    # Without the date in a PDF, the same data give the same file; and publishers want fonts of type 42.
+    # Without a date in the PDF, the same data give the same file. Publishers require fonts of type 42.
     for kind in kinds:
         about = {"CreationDate": None} if kind == "pdf" else {}
         write = partial(figure.savefig, format=kind, dpi=dpi, metadata=about)
@@ -388,7 +388,7 @@ def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf")
 
 
 def run_folders(place: Path) -> list[Path]:
-    """The folders of replicates that hold a result, in their order.
+    """Return the folders of replicates that contain a result, ordered by number.
 
     Example:
         >>> import tempfile
@@ -409,7 +409,7 @@ def _readable(path: Path) -> Result | None:
 
 
 def _cell(row: Any, measure: str) -> str:
-    """A median with its interquartile range, as wide as a person reads."""
+    """Format a median with its interquartile range."""
     low, middle, high = (row[f"{measure}_{part}"] for part in ("q1", "median", "q3"))
     if math.isnan(middle):
         return "-"
@@ -427,7 +427,7 @@ def _range(low: float, high: float, digits: str) -> str:
 
 
 def fitted(rows: list[list[str]], width: int | None) -> list[str]:
-    """A table as lines, its first row that of names; on its side where it would be too wide.
+    """Return a table, whose first row is the header, as lines; transposed if it is wider than `width`.
 
     Example:
         >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 80)
@@ -446,6 +446,6 @@ def fitted(rows: list[list[str]], width: int | None) -> list[str]:
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """Columns of equal width."""
+    """Pad the cells so that columns align."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,7 +1,7 @@
-"""Finished runs of one algorithm in one small file: what tables, tests and curves need of them.
+"""Storage of finished runs of one algorithm in one small file, with the data for tables, tests and curves.
 
-Solutions are kept of one run only, since they are most of a result; so the runs of a whole experiment can be carried
-from machine to machine and kept beside the page that they are shown on.
+Solutions, which are most of the size of a result, are stored for one run only. So the runs of a whole experiment are
+small enough to be copied between machines and committed next to the page about them.
 """
 
 import json
@@ -19,17 +19,17 @@ from taskelites.storage import write_arrays
 
 FORMAT = "taskelites-finished-runs"
 FORMAT_VERSION = 1
-# The columns of a history that comparisons read.
+# The history columns that comparisons need.
 _COLUMNS = ("evaluations", "seconds", "coverage", "mean", "lowest")
 
 
 @dataclass(frozen=True)
 class FinishedRuns:
-    """Runs of one algorithm.
+    """Finished runs of one algorithm.
 
     Attributes:
-        results: one per run; without solutions (NaN), except of one run.
-        settings: of the comparison that they were made in.
+        results: one result per run. Solutions are NaN, except those of one run.
+        settings: settings of the comparison that the runs belong to.
     """
 
     results: list[Result]
@@ -37,12 +37,12 @@ class FinishedRuns:
 
 
 def save_runs(path: Path, runs: FinishedRuns, whole: int | None = None) -> None:
-    """Write runs of the same tasks and logged points.
+    """Write runs to a file. All must have the same tasks and logged points.
 
     Args:
-        path: of the file.
-        runs: what to write.
-        whole: the number of the run whose solutions are kept; None for none.
+        path: path of the file.
+        runs: the runs to write.
+        whole: index of the run whose solutions are stored; None for none.
     """
     results = runs.results
     arrays = {f"history_{name}": np.array([run.history[name] for run in results]) for name in _COLUMNS}
@@ -67,14 +67,14 @@ def save_runs(path: Path, runs: FinishedRuns, whole: int | None = None) -> None:
 
 
 def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
-    """Read what `save_runs` wrote.
+    """Read runs that `save_runs` wrote.
 
     Args:
-        path: of the file.
-        tasks: those of the runs, which the file holds a digest of.
+        path: path of the file.
+        tasks: the tasks of the runs; the file contains their digest only.
 
     Raises:
-        ValueError: if the file is damaged, is something else, or its runs are of other tasks.
+        ValueError: if the file is damaged, has another format, or its runs have other tasks.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -88,9 +88,7 @@ def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
             f"{str(path)!r} must hold {FORMAT} of version {FORMAT_VERSION}, not {kind} of {version}"
         )
     if digest != tasks.digest:
-        raise InvalidValueError(
-            f"{str(path)!r} holds runs on other tasks than those of this experiment; name a new folder"
-        )
+        raise InvalidValueError(f"{str(path)!r} holds runs on other tasks than this experiment; name a new folder")
     shape = (len(tasks), about["dim"])
     results = []
     for i, settings in enumerate(about["runs"]):
@@ -101,7 +99,7 @@ def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
                 fitness=arrays["fitness"][i],
                 tasks=tasks,
                 evaluations=about["evaluations"][i],
-                task_evaluations=np.zeros(len(tasks), int),  # not kept
+                task_evaluations=np.zeros(len(tasks), int),  # not stored
                 last_improved=np.zeros(len(tasks), int),
                 failed=about["failed"][i],
                 history={name: arrays[f"history_{name}"][i] for name in _COLUMNS},

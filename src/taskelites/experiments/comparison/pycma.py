@@ -1,7 +1,7 @@
-"""The `cma` package on each task: the paper's own CMA-ES, as the reference for ours.
+"""Reference implementation of CMA-ES on each task with the `cma` package, which the paper used.
 
-It runs task after task in Python, so it is for checking, not for use: `algorithm="cma-es"` is the same algorithm for
-all tasks at once. Needs the extra `taskelites[cma]`.
+It runs task after task in Python and is meant for tests. `algorithm="cma-es"` is the same algorithm for all tasks at
+once. Needs the extra `taskelites[cma]`.
 """
 
 import warnings
@@ -17,7 +17,7 @@ from taskelites.results.result import Result
 
 
 def new_strategy(settings: CmaEs, dim: int, seed: int) -> Any:
-    """A `cma.CMAEvolutionStrategy` on the unit box with these settings.
+    """Return a `cma.CMAEvolutionStrategy` on the unit box with these settings.
 
     Example:
         >>> import taskelites as te
@@ -30,36 +30,41 @@ def new_strategy(settings: CmaEs, dim: int, seed: int) -> Any:
         "BoundaryHandler": cma.BoundPenalty,
         "maxstd_boundrange": np.inf if settings.max_std is None else settings.max_std,
         "verbose": -9,
-        "seed": seed + 1,  # 0 would mean the clock
+        "seed": seed + 1,  # `cma` takes 0 as "seed from the clock"
     }
     if settings.population is not None:
         options["popsize"] = settings.population
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on the choice of sigma0, which is the paper's
         strategy = cma.CMAEvolutionStrategy(dim * [settings.x0], settings.sigma0, options)
-    # From 4.0 on, `cma` computes the penalty from solutions that were repaired already, where it takes the
-    # transformation for the identity: then there is none.
+    # Since version 4.0, if `isidentity` is true, `cma` computes the penalty from repaired solutions, so it is 0.
     strategy.gp.isidentity = not settings.penalty
     return strategy
 
 
 def import_cma() -> Any:
-    """The package, or an error that says how to get it."""
+    """Import and return the `cma` package.
+
+    Raises:
+        ImportError: if it is not installed.
+    """
     try:
         import cma
     except ImportError:
-        raise MissingPackageError("the reference needs the package cma: pip install 'taskelites[cma]'") from None
+        raise MissingPackageError(
+            "the reference needs the package cma; install it with `pip install 'taskelites[cma]'`"
+        ) from None
     return cma
 
 
 def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, settings: CmaEs | None = None) -> Result:
-    """Solve each task with the `cma` package, with the same share of the evaluations each.
+    """Solve each task with the `cma` package, with the same number of evaluations per task.
 
     Args:
-        domain: with a fitness of any kind.
-        evaluations: the budget; it must be a multiple of the number of tasks.
+        domain: the domain, with any kind of fitness.
+        evaluations: the total budget, a multiple of the number of tasks.
         seed: the same seed gives the same result.
-        settings: of CMA-ES.
+        settings: settings of CMA-ES.
 
     Example:
         >>> import taskelites as te
@@ -71,7 +76,7 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
     number = len(domain.tasks)
     each = whole_number("evaluations", evaluations, least=number) // number
     if each * number != evaluations:
-        raise InvalidValueError(f"evaluations must be a multiple of the {number} tasks here, not {evaluations}")
+        raise InvalidValueError(f"evaluations must be a multiple of the number of tasks, {number}, not {evaluations}")
     evaluate = _batched(domain)
     bounds = np.broadcast_to(np.asarray(domain.bounds, dtype=np.float64), (domain.dim or 1, 2))
     lower, width = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
@@ -106,7 +111,7 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
 
 
 def _batched(domain: Domain) -> Any:
-    """The fitness of several solutions of one task, `(solutions, task number) -> (n,)`."""
+    """Return a function that evaluates several solutions on one task: `(solutions, task index) -> (n,)`."""
     described = 0 if domain.behaviour is None else len(domain.behaviour)
     if domain.call == "jax":
         import jax

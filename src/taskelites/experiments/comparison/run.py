@@ -1,4 +1,4 @@
-"""Running a comparison: replicates of each algorithm, kept as they come, those that are there already left alone."""
+"""`te.compare`: run replicates of several algorithms, save each, and skip those that are finished."""
 
 import dataclasses
 import json
@@ -69,31 +69,31 @@ def compare(
     Args:
         fitness: as for `te.solve`; a domain stands for `tasks`, `bounds`, `dim`, `behaviour` and `call` as well.
         tasks: as for `te.solve`.
-        algorithms: names or settings, or a dict of labels and these. `random` among them gives a start from which the
-            evaluations to 99 % are counted.
+        algorithms: a list of names or settings, or a dict that maps labels to them. Evaluations to 99 % need `random`
+            among them, whose final value is the reference.
         bounds: as for `te.solve`.
         dim: as for `te.solve`.
         call: as for `te.solve`.
         behaviour: as for `te.solve`.
         evaluations: the budget of each run.
-        replicates: runs of each algorithm, of seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that has more
-            already keeps them.
-        batch_size: 64 by default.
+        replicates: runs per algorithm, with seeds `seed`, `seed + 1`, ...; 10 by default. A comparison that already has
+            more keeps them.
+        batch_size: candidates per step; 64 by default.
         ahead: as for `te.solve`; 1 by default.
-        seed: 0 by default.
+        seed: seed of the first replicate; 0 by default.
         samples: as for `te.solve`; 1 by default.
-        out: a folder for all runs, tables, tests and the figure. If it holds this comparison already, only the runs
-            that are missing are made, and one that was stopped goes on from its last checkpoint (there is one a
-            minute), so an interrupted comparison finds what it would have found.
-        add: put these algorithms into the comparison that `out` holds. Budget, replicates, batch size, `ahead`, samples
-            and seed are then those of the comparison, unless they are given.
-        progress: whether to show it; by default, in a terminal.
+        out: a folder for all runs, tables, tests and the figure. If it already holds this comparison, only missing runs
+            are made, and a run that was stopped resumes from its last checkpoint (one per minute). An interrupted
+            comparison gives the same results as an uninterrupted one.
+        add: add these algorithms to the comparison in `out`. Budget, replicates, batch size, `ahead`, samples and seed
+            default to the values of that comparison.
+        progress: whether to show progress; by default, only in a terminal.
         **evaluation: `workers`, `executor`, `on_error`, `retries`, `timeout` and `setup`, as for `te.solve`.
 
     Raises:
         ValueError, TypeError: before any work, if an argument is wrong, or `out` holds another comparison.
-        RunInUseError: if another process is at the comparison in `out`.
-        Interrupted: after Ctrl-C; finished runs are kept in `out`, and how far the others are.
+        RunInUseError: if another process works on the comparison in `out`.
+        Interrupted: after Ctrl-C; `out` keeps finished runs and the checkpoints of the others.
 
     Example:
         >>> import taskelites as te
@@ -107,7 +107,7 @@ def compare(
     place = None if out is None else Path(out)
     known = read_settings(place) if place is not None and (place / "comparison.json").exists() else None
     if add and known is None:
-        raise MissingFileError(f"add puts algorithms into a comparison, and there is none in {str(out)!r}")
+        raise MissingFileError(f"add needs a comparison in out, but there is none in {str(out)!r}; leave add out")
     before = known if add and known is not None else {}
     budget = before.get("evaluations") if evaluations is None else evaluations
     if budget is None:
@@ -152,8 +152,8 @@ def compare(
 def _run(
     jobs: dict[str, Job], seeds: list[int], settings: dict[str, Any], folder: Path | None, progress: bool | None
 ) -> Comparison:
-    """Make the runs that are missing, and what is to be known of all."""
-    if folder is not None:  # what it is for, before the first run is there
+    """Make the missing runs and return the comparison of all runs."""
+    if folder is not None:  # so that an interrupted comparison has its settings
         document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
         write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     found = {label: _replicates(label, job, seeds, folder, progress) for label, job in jobs.items()}
@@ -169,7 +169,7 @@ def _run(
 
 
 def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
-    """Why an algorithm can't be run on a domain, by the checks that `compare` makes before any run; None if it can.
+    """Return why `compare` would refuse to run an algorithm on a domain; None if it would not.
 
     Example:
         >>> import taskelites as te
@@ -191,7 +191,7 @@ def refusal(domain: Any, settings: Any, *, batch_size: int = 64) -> str | None:
 def _check_tasks(job: Job) -> None:
     if isinstance(job.problem.tasks, Box):
         raise InvalidValueError(
-            "compare needs the same tasks for all runs, and on a te.Box each chooses its own; "
+            "tasks must be the same for all runs of a comparison, but on a te.Box each run chooses its own; "
             "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
         )
 
@@ -205,7 +205,7 @@ def _check_ends(job: Job) -> None:
 
 
 def label_algorithms(algorithms: Any) -> dict[str, Any]:
-    """Settings by label, from what a user gives; a label names the settings that are not the default.
+    """Return settings by label. Labels that are not given name the settings that differ from the default.
 
     Example:
         >>> import taskelites as te
@@ -214,7 +214,7 @@ def label_algorithms(algorithms: Any) -> dict[str, Any]:
     """
     if isinstance(algorithms, str) or not isinstance(algorithms, Sequence | Mapping) or not algorithms:
         raise InvalidTypeError(
-            f"algorithms must be a list of names or settings, or a dict of labels and these, not {algorithms!r}"
+            f"algorithms must be a list of names or settings, or a dict that maps labels to them, not {algorithms!r}"
         )
     if isinstance(algorithms, Mapping):
         labelled = {str(label): as_algorithm(algorithm) for label, algorithm in algorithms.items()}
@@ -226,7 +226,7 @@ def label_algorithms(algorithms: Any) -> dict[str, Any]:
             label = _label(algorithm)
             if label in labelled:
                 raise InvalidValueError(
-                    f"algorithms must not name {label!r} twice; a dict can give each a label of its own"
+                    f"algorithms must not name {label!r} twice; use a dict to give each a label of its own"
                 )
             labelled[label] = algorithm
     _check_folders(labelled)
@@ -238,7 +238,9 @@ def _check_folders(labels: Iterable[str]) -> None:
     for label in labels:
         other = folders.setdefault(file_name(label), label)
         if other != label:
-            raise InvalidValueError(f"the labels {other!r} and {label!r} are too much alike for the names of folders")
+            raise InvalidValueError(
+                f"labels must give different folder names, but {other!r} and {label!r} do not; rename one"
+            )
 
 
 def _label(settings: Any) -> str:
@@ -256,7 +258,7 @@ def _text(value: Any) -> str:
 
 
 def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
-    """What the comparison is of, as plain values."""
+    """Return the settings of the comparison as plain values."""
     job = next(iter(jobs.values()))
     return {
         **problem_of(job),
@@ -269,10 +271,10 @@ def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any
 
 
 def _checked_code(label: str, job: Job) -> str | None:
-    """Bind an algorithm and trace a step of it, so that a mistake in it shows before the first run; what its code is.
+    """Bind an algorithm and trace one step, to find errors before the first run; return the identity of its code.
 
     Raises:
-        ValueError: if an algorithm that is not of this library raises.
+        ValueError: if a user's algorithm raises.
     """
     settings, where = job.settings, "bind"
     try:
@@ -296,7 +298,11 @@ def _checked_code(label: str, job: Job) -> str | None:
 
 
 def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
-    """The settings of a comparison that goes on, or an error that says what differs."""
+    """Return the settings of an existing comparison with new runs added.
+
+    Raises:
+        ValueError: if the settings differ.
+    """
     for name, value in new.items():
         if name not in ("algorithms", "replicates", "versions", "code") and not equal(known.get(name), value):
             raise InvalidValueError(
@@ -304,7 +310,7 @@ def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool)
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):
-        raise InvalidValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
+        raise InvalidValueError(f"{str(out)!r} holds a comparison whose fitness has different code; name a new folder")
     for label, settings in new["algorithms"].items():
         _check_algorithm(label, known["algorithms"].get(label), settings, out)
     _check_folders(known["algorithms"] | new["algorithms"])
@@ -312,9 +318,9 @@ def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool)
     if fresh and not add:
         raise InvalidValueError(
             f"{str(out)!r} compares {', '.join(known['algorithms'])}, not {', '.join(fresh)}; "
-            "add=True (--add) puts more algorithms into it"
+            "add=True (--add) adds algorithms"
         )
-    # A comparison never shrinks: the algorithms that are named get as many runs as there are.
+    # A comparison never shrinks: these algorithms get at least as many runs as the others have.
     replicates = max(known["replicates"], new["replicates"])
     return {**new, "replicates": replicates, "algorithms": known["algorithms"] | new["algorithms"]}
 
@@ -326,16 +332,18 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         return
     settings = [{name: value for name, value in side.items() if name != "code"} for side in (before, now)]
     if not equal(*settings):
-        raise InvalidValueError(f"{str(out)!r} compares another {label!r}: {settings[0]}; choose another label")
+        raise InvalidValueError(
+            f"{str(out)!r} compares {label!r} with other settings: {settings[0]}; choose another label"
+        )
     if not same_code(before.get("code"), now.get("code")):
         raise InvalidValueError(
-            f"the runs of {label!r} in {str(out)!r} were made with other code than it has now; "
+            f"the code of {label!r} has changed since its runs in {str(out)!r} were made; "
             f"delete {str(place)!r} to make them again, or name a new folder"
         )
 
 
 def _open(path: Path, *, new: bool) -> Path:
-    """The folder, which holds nothing else."""
+    """Create the folder if needed and check that a new comparison does not mix with other files."""
     if path.is_file():
         raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
     if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
@@ -348,12 +356,12 @@ def _open(path: Path, *, new: bool) -> Path:
 
 
 class _ComparisonStore(ReplicateStore):
-    """Keeps runs where the comparison looks for them: checkpoints while they go on, then what they found.
+    """Saves the runs of one algorithm: checkpoints while they run, then their results.
 
     Args:
-        place: of the algorithm's runs; None to keep nothing.
-        job: what is run.
-        seeds: those of all replicates, by their number; only those that are missing.
+        place: folder of the algorithm's runs; None to save nothing.
+        job: the job of the runs.
+        seeds: seeds of the missing replicates, by replicate number.
     """
 
     def __init__(self, place: Path | None, job: Job, seeds: dict[int, int]) -> None:
@@ -376,14 +384,14 @@ class _ComparisonStore(ReplicateStore):
             self.finished[self.missing[recorder.replicate]] = result
             if recorder.folder is not None:
                 recorder.folder.write(result)
-                # Of hundreds of runs, checkpoints would be most of what is kept.
+                # The checkpoints of hundreds of runs would take more space than the results.
                 shutil.rmtree(recorder.folder.path / "checkpoints", ignore_errors=True)
 
 
 def _begun(path: Path, job: Job, seed: int) -> RunFolder:
-    """The folder of a run that is not finished; one that was begun before must be of the same."""
+    """Return the folder of a run to start or resume; raise if it was started with other settings."""
     path.mkdir(parents=True, exist_ok=True)
-    # If there is a result, it is damaged or another run's: `_kept` did not take it.
+    # A result here is damaged or from another run, since `_kept` did not load it.
     (path / "result.npz").unlink(missing_ok=True)
     folder = RunFolder.part(path)
     plan = plan_of(job, [seed], several=False)
@@ -397,7 +405,7 @@ def _begun(path: Path, job: Job, seed: int) -> RunFolder:
 
 
 def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, progress: bool | None) -> list[Result]:
-    """All replicates of one algorithm: those that are there, and those that are missing."""
+    """Return all replicates of one algorithm; load those that are finished and run the others."""
     place = None if folder is None else runs_of(folder, label)
     there = {} if place is None else _kept(place, job, seeds)
     missing = {i: seed for i, seed in enumerate(seeds) if i not in there}
@@ -433,7 +441,7 @@ def _where(folder: Path | None) -> str:
 
 
 def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
-    """The finished runs of an algorithm that are on disk."""
+    """Load the finished runs of an algorithm, by replicate number."""
     there = {}
     for i, seed in enumerate(seeds):
         path = place / f"replicate-{i}"
@@ -446,10 +454,10 @@ def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
             continue
         if not equal(result.settings.get("algorithm"), about_algorithm(job.settings)):
             raise InvalidValueError(
-                f"{str(path)!r} holds a run of {result.settings.get('algorithm')}, which is another algorithm"
+                f"{str(path)!r} holds a run of another algorithm, {result.settings.get('algorithm')}; name a new folder"
             )
         if result.evaluations == job.evaluations and result.settings.get("seed") == seed:
             there[i] = result
-            # There are some if it was killed between its last two steps.
+            # Checkpoints remain if the process was killed right after it wrote the result.
             shutil.rmtree(path / "checkpoints", ignore_errors=True)
     return there

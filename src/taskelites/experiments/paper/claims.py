@@ -1,4 +1,4 @@
-"""Claims of a paper, and what is measured to check them: what its experiments share."""
+"""Claims of a paper, their verdicts, and the measurements that both experiments need to check them."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from taskelites.experiments.statistics import mann_whitney
 
 
 class Verdict(NamedTuple):
-    """What became of a claim.
+    """The verdict on a claim.
 
     Attributes:
-        outcome: "holds", "does not hold", or why it can't be said.
-        figures: what was measured.
+        outcome: "holds", "does not hold", or why the runs can't tell.
+        figures: the measured figures, in words.
     """
 
     outcome: str
@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
 
 class Measured:
-    """The figures that claims are about, of groups of runs."""
+    """Measurements of a comparison that claims refer to."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -32,25 +32,25 @@ class Measured:
         self.runs = min(len(runs) for runs in comparison.results.values())
 
     def values(self, label: str, measure: str = "mean_all") -> np.ndarray:
-        """Of all replicates."""
+        """Return a measure of all replicates of an algorithm, `(replicates,)`."""
         own = self.replicates[self.replicates["algorithm"] == label]
         return own[measure].to_numpy()
 
     def median(self, label: str, measure: str = "mean_all") -> float:
-        """The median over replicates."""
+        """Return the median over replicates."""
         return float(np.median(self.values(label, measure)))
 
     def p(self, first: str, second: str, measure: str = "mean_all") -> float:
-        """Mann-Whitney, two-sided, not corrected."""
+        """Return the two-sided p-value of the Mann-Whitney test, not corrected."""
         return mann_whitney(self.values(first, measure), self.values(second, measure))
 
     @property
     def least_p(self) -> float:
-        """What so many replicates give at least, whatever they find."""
+        """The least p-value that this number of replicates can give."""
         return least_p(self.runs)
 
     def too_few(self, p: float, figures: str) -> Verdict | None:
-        """The verdict where so few replicates can't give such a p-value."""
+        """Return a verdict if there are too few replicates for a p-value below `p`, else None."""
         if self.least_p < p:
             return None
         return Verdict(
@@ -63,12 +63,12 @@ M = TypeVar("M", bound=Measured)
 
 @dataclass(frozen=True)
 class Claim(Generic[M]):
-    """A claim of the paper, and how it is checked.
+    """A claim of the paper and its check.
 
     Attributes:
-        text: in our words.
-        criterion: when it is taken to hold.
-        check: gives the verdict.
+        text: the claim, in our words.
+        criterion: the condition under which we say that it holds.
+        check: function from the measurements to the verdict.
     """
 
     text: str
@@ -77,7 +77,7 @@ class Claim(Generic[M]):
 
 
 def said(holds: bool) -> str:
-    """The outcome of a claim that could be checked.
+    """Return the outcome of a claim that could be checked.
 
     Example:
         >>> said(True), said(False)
@@ -87,7 +87,7 @@ def said(holds: bool) -> str:
 
 
 def least_p(runs: int) -> float:
-    """The least p-value that the exact two-sided Mann-Whitney test can give for two groups of so many.
+    """Return the least p-value of the exact two-sided Mann-Whitney test for two groups of `runs` values.
 
     Example:
         >>> round(least_p(3), 3)
@@ -97,5 +97,5 @@ def least_p(runs: int) -> float:
 
 
 def outcomes(claims: Iterable[Claim[M]], now: M) -> list[tuple[str, str]]:
-    """Each claim's text, and what became of it."""
+    """Return the text and the outcome of each claim."""
     return [(claim.text, claim.check(now).outcome) for claim in claims]

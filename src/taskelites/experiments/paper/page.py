@@ -1,4 +1,4 @@
-"""What pages on experiments have in common: the machine, tables in Markdown, the table of claims."""
+"""Parts of the pages about experiments: machine and date, tables in Markdown, the table of claims."""
 
 import math
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def machine() -> str:
-    """The kind of machine, in words."""
+    """Return a short description of this machine."""
     import jax
 
     kind = jax.devices()[0].device_kind
@@ -27,12 +27,12 @@ def machine() -> str:
 
 
 def made(command: str) -> str:
-    """When, how and on what a page was made."""
+    """Return date, command and machine in one sentence."""
     return f"Made on {date.today().isoformat()} with `{command}` on {machine()}"
 
 
 def markdown(frame: "pd.DataFrame") -> list[str]:
-    """A table as lines.
+    """Return a table in Markdown as lines.
 
     Example:
         >>> import pandas as pd
@@ -44,7 +44,7 @@ def markdown(frame: "pd.DataFrame") -> list[str]:
 
 
 def claim_table(claims: Iterable[Claim[M]], now: M) -> list[str]:
-    """Each claim with its criterion, our figures and what became of it."""
+    """Return a table in Markdown: each claim with its criterion, our figures and the outcome."""
     lines = ["| the paper says | taken to hold if | our figures | |", "|---|---|---|---|"]
     for claim in claims:
         outcome, figures = claim.check(now)
@@ -53,7 +53,7 @@ def claim_table(claims: Iterable[Claim[M]], now: M) -> list[str]:
 
 
 def pair_table(comparison: Comparison, labels: Iterable[str]) -> "pd.DataFrame":
-    """The tests among some algorithms, corrected for their number."""
+    """Return the tests between these algorithms, corrected for the number of their pairs."""
     chosen = Comparison(results={label: comparison.results[label] for label in labels}, settings=comparison.settings)
     tests = chosen.tests()
     return tests.assign(
@@ -64,7 +64,7 @@ def pair_table(comparison: Comparison, labels: Iterable[str]) -> "pd.DataFrame":
 
 
 def spread(values: np.ndarray, digits: str) -> str:
-    """The median, and the first and the third quartile.
+    """Format the median and the quartiles of values.
 
     Example:
         >>> spread(np.array([1.0, 2.0, 3.0]), ".1f")
@@ -77,5 +77,5 @@ def spread(values: np.ndarray, digits: str) -> str:
 
 
 def spacing(comparison: Comparison, label: str) -> int:
-    """How far apart the logged points of an algorithm's runs are."""
+    """Return the median number of evaluations between two logged points of an algorithm's first run."""
     return int(np.median(np.diff(comparison.results[label][0].history["evaluations"], prepend=0)))

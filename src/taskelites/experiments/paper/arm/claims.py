@@ -1,7 +1,7 @@
-"""What the paper says of the arm experiment, and how each claim is checked against the runs.
+"""The claims of the paper about the arm experiment, and their checks.
 
-Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 4.2. The paper states no
-criteria but the test; each is ours, and stands on the page beside the claim.
+Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 4.2. The paper names the
+statistical test but no other criteria. The criteria are ours and are shown on the page next to the claims.
 """
 
 import math
@@ -20,20 +20,20 @@ NEWER_CMA = "cma-es as cma 4.5"
 
 
 def size_label(size: int) -> str:
-    """How a fixed tournament size is called."""
+    """Return the label of a fixed tournament size."""
     return f"size {size}"
 
 
 class Measured(claims.Measured):
-    """The figures that the claims are about."""
+    """Measurements of the arm experiment."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self.sizes = [size for size in SIZES if size_label(size) in comparison.labels]
 
     def median(self, label: str, measure: str = "gap") -> float:
-        """The median over replicates; in the gap, an unsolved task counts as the worst."""
-        if measure == "gap":  # from 32-bit rounding upwards, so that gaps can be divided
+        """Return the median over replicates; in the gap, an unsolved task counts as the worst."""
+        if measure == "gap":  # at least the rounding error of 32 bits, so that ratios of gaps are finite
             return max(float(np.median(self.best - self.values(label))), 1e-7)
         return super().median(label, measure)
 
@@ -43,7 +43,7 @@ class Measured(claims.Measured):
         return float(np.mean(np.asarray(self.comparison.optimum)))
 
     def median_curve(self, label: str, mean: str) -> tuple[np.ndarray, np.ndarray]:
-        """Over evaluations, of `mean_all` or of the `mean` over solved tasks."""
+        """Return evaluations and the median curve of `mean_all`, or of the `mean` over solved tasks."""
         if mean == "mean_all":
             points, values = self.comparison.curves(label)
             return points, np.median(values, axis=0)
@@ -51,7 +51,7 @@ class Measured(claims.Measured):
         return runs[0].history["evaluations"], np.median([run.history[mean] for run in runs], axis=0)
 
     def ahead_from(self, mean: str, rival: str) -> int | None:
-        """After how many evaluations the bandit's median is above that of a rival, and stays there."""
+        """Return the evaluations from which the bandit's median stays above a rival's; None if it never does."""
         points, own = self.median_curve(BANDIT, mean)
         its_points, values = self.median_curve(rival, mean)
         held = np.clip(np.searchsorted(its_points, points, side="right") - 1, 0, None)
@@ -61,11 +61,11 @@ class Measured(claims.Measured):
         return None if behind[-1] == len(points) - 1 else int(points[behind[-1] + 1])
 
     def closed(self, label: str) -> str:
-        """How much of the way from random sampling to the optimum it goes, in percent."""
+        """Return the fraction of the gap of random sampling that an algorithm closes, in percent."""
         return f"{100 * (1 - self.median(label) / self.median('random')):.2f} %"
 
     def solved_after(self, label: str) -> float:
-        """Evaluations until every task is solved, the median over replicates; infinite if never."""
+        """Return the median number of evaluations until every task is solved; infinite if never."""
         firsts = []
         for run in self.comparison.results[label]:
             whole = np.flatnonzero(run.history["coverage"] == 1)
@@ -73,13 +73,13 @@ class Measured(claims.Measured):
         return quartiles(firsts)[1]
 
     def bandit_sizes(self) -> list[int]:
-        """The sizes that the bandit chooses from and that were run alone."""
+        """Return the sizes that the bandit chooses from and that were also run as fixed sizes."""
         columns = self.comparison.results[BANDIT][0].history
         chosen = [int(name.removeprefix("tried_")) for name in columns if name.startswith("tried_")]
         return [size for size in self.sizes if size in chosen] or self.sizes
 
     def best_size(self) -> int:
-        """The fixed size with the least median gap."""
+        """Return the fixed size with the least median gap."""
         return min(self.sizes, key=lambda size: self.median(size_label(size)))
 
 

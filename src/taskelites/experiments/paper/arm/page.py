@@ -1,4 +1,4 @@
-"""The page on the arm experiment: each claim of the paper with our figures, what the outcomes depend on, the tables."""
+"""The page about the arm experiment: claims with our figures, what the outcomes depend on, and tables."""
 
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def page_text(comparison: Comparison, other: Comparison, command: str | None = None) -> str:
-    """The page on the claims, in Markdown.
+    """Return the page in Markdown.
 
     Args:
-        comparison: the five algorithms, the fixed sizes, and CMA-ES as the `cma` package is now.
+        comparison: the five algorithms, the fixed tournament sizes, and CMA-ES as in recent versions of `cma`.
         other: the five algorithms with the other target.
-        command: how it was made.
+        command: the command to show on the page.
     """
     now = Measured(comparison)
     settings = comparison.settings
@@ -86,7 +86,7 @@ def _target(comparison: Comparison) -> str:
 
 
 def _reasons(now: Measured, other: Comparison) -> list[str]:
-    """What the outcomes depend on, as far as these runs tell."""
+    """Return the section on what the outcomes depend on."""
     there = Measured(other)
     gaps = "; ".join(f"{label} {there.median(label):.3g}" for label in FIVE)
     ratio = there.median("map-elites-random") / there.median("cma-es")
@@ -133,7 +133,7 @@ def _outliers(now: Measured) -> str:
 
 
 def _bandit(now: Measured) -> list[str]:
-    """What the bandit did with its sizes, over all replicates."""
+    """Return a table of the bandit's tournament sizes and successes, over all replicates."""
     import pandas as pd
 
     last = [run.history for run in now.comparison.results[BANDIT]]

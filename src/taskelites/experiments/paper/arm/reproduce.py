@@ -1,4 +1,4 @@
-"""The paper's arm experiment, whole: five algorithms, the ablation of tournament sizes, a figure and a page.
+"""The arm experiment of the paper: five algorithms, the ablation of tournament sizes, a figure and a page.
 
 Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 4.
 """
@@ -21,7 +21,7 @@ from taskelites.problem.problem import Domain
 from taskelites.process import shows_progress
 from taskelites.storage import write_text
 
-# That of the paper's published code; its text has (1, 1).
+# The target in the paper's published code; the text has (1, 1).
 OTHER_TARGET = (0.5, 0.5)
 
 
@@ -37,22 +37,22 @@ def reproduce_arm(
     command: str | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Run section 4 of the paper and write its figure and a page on its claims.
+    """Run the experiment of section 4 of the paper and write its figure and a page about its claims.
 
     Args:
-        out: a folder. If it holds runs of this experiment already, they are not made again.
-        replicates: of each algorithm.
-        evaluations: of each run.
-        tasks: how many.
-        dim: links of the arm.
+        out: a folder. Runs of this experiment that it already holds are not made again.
+        replicates: runs per algorithm.
+        evaluations: evaluations per run.
+        tasks: the number of tasks.
+        dim: the number of links of the arm.
         target: the point to reach; (1, 1) in the paper, (0.5, 0.5) in its published code.
-        seed: of the first replicate.
-        command: how this was called, for the page.
-        progress: whether to show it; by default, in a terminal.
+        seed: seed of the first replicate.
+        command: the command to show on the page.
+        progress: whether to show progress; by default, only in a terminal.
 
     Returns:
-        The page, `arm.md`; beside it are `arm.png` and `arm.pdf`, the tables as CSV, the runs, and in `other-target`
-        the same five algorithms with the other target.
+        The path of the page, `arm.md`. The same folder has `arm.png` and `arm.pdf`, the tables as CSV and the runs; its
+        folder `other-target` has the five algorithms with the other target.
     """
     arm = domain("arm", tasks=tasks, dim=dim, target=target)
     sizes = {size_label(size): MultiTaskMapElites(tournament=size) for size in SIZES if size <= len(arm.tasks)}
@@ -75,12 +75,12 @@ def reproduce_arm(
 
 
 def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """Each claim and what became of it, of the experiment in a folder."""
+    """Return the text and the outcome of each claim, for the experiment in a folder."""
     return outcomes(CLAIMS, Measured(Comparison.load(out)))
 
 
 def figure(comparison: Comparison, arm: Domain) -> Any:
-    """The figure, in the arrangement of the paper's."""
+    """Return the figure, arranged as in the paper."""
     import matplotlib.pyplot as plt
 
     from taskelites import show
@@ -98,13 +98,13 @@ def figure(comparison: Comparison, arm: Domain) -> Any:
     drawing.set_title(f"A  arm of task {example}", fontsize="medium")
     mapped = {"B  mt-map-elites": BANDIT, "C  cma-es": "cma-es", "D  map-elites-all": "map-elites-all"}
     typical = {title: comparison.typical(label) for title, label in mapped.items()}
-    # From 32-bit rounding upwards; on the scale of the fitness itself the maps would look the same.
+    # At least the rounding error of 32 bits. On the scale of the fitness itself, all maps would look the same.
     gaps = [np.log10(np.maximum(run.optimum - run.fitness, 1e-7)) for run in typical.values()]
     label = "gap to the optimum, log10\n(colours end at -6 and -1)"
     show.maps(typical, axs=panels, values=gaps, label=label, vmin=-6, vmax=-1)
     for panel in panels:
         panel.title.set_fontsize("medium")
-    # Sizes in the order of their colours, apart from those of the algorithms.
+    # Sizes have a colour map of their own, because they are ordered.
     shades = plt.get_cmap("YlOrBr")(np.linspace(0.3, 1.0, len(sizes)))
     for part, labels, letters, colours in (
         (middle, list(FIVE), "EF", None),

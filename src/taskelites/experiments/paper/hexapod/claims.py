@@ -1,7 +1,7 @@
-"""What the paper says of the hexapod experiment, and how each claim is checked against the runs.
+"""The claims of the paper about the hexapod experiment, and their checks.
 
-Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 5. The paper states no
-criteria but the test; each is ours, and stands on the page beside the claim.
+Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 5. The paper names the
+statistical test but no other criteria. The criteria are ours and are shown on the page next to the claims.
 """
 
 from functools import cached_property
@@ -25,26 +25,26 @@ BANDIT, RANDOM_TASK, CMA, ALL_TASKS = FOUR = ("mt-map-elites", "map-elites-rando
 FOLLOWUPS: dict[str, Any] = {"monet": Monet(), "monet, tuned": Monet(tuned="hexapod"), "pt-map-elites": "pt-map-elites"}
 PUBLISHED = {BANDIT: 0.530, "monet": 0.695, "pt-map-elites": 0.727, "monet, tuned": 0.956}
 TOP = 10
-# In the paper, m and evaluations.
+# Figures of the paper: means in m, evaluations per run, number of bodies.
 PAPER_MEAN, PAPER_TRANSFER, PAPER_BUDGET, PAPER_TASKS = 0.7, -0.4, 1_000_000, 2000
 STALLED_AFTER = 10_000
-# With fewer evaluations a task than these, most elites are not far from random; the paper has 500.
+# With fewer evaluations per task, most elites are close to random; the paper has 500.
 _FEW_A_TASK = 50
 _FEW_RUNS = 5
 _FEW_BODIES = 10
 
 
 class Measured(claims.Measured):
-    """The figures that the claims are about.
+    """Measurements of the hexapod experiment.
 
     Args:
-        comparison: of the four algorithms.
+        comparison: comparison of the four algorithms.
         single: runs of CMA-ES on one body.
-        mapped: a run of Multi-task MAP-Elites.
-        transfer: of its best elites.
-        task: which of the map's bodies the single runs are on.
-        followups: of the algorithms of later papers, on the same bodies.
-        pilot: of Multi-task MAP-Elites with and without asking ahead.
+        mapped: a run of Multi-task MAP-Elites, the map.
+        transfer: transfer of the best elites of the map to other bodies.
+        task: index of the body of the single runs in the map.
+        followups: comparison of the algorithms of later papers, on the same bodies.
+        pilot: comparison of Multi-task MAP-Elites with and without asking ahead.
     """
 
     def __init__(
@@ -68,35 +68,36 @@ class Measured(claims.Measured):
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """All that were made."""
+        """All comparisons that are not None."""
         return [found for found in (self.comparison, self.single, self.followups, self.pilot) if found is not None]
 
     @property
     def per_task(self) -> float:
-        """Evaluations per task in a run of the comparison."""
+        """The number of evaluations per task in a run of the comparison."""
         return self.comparison.budget / len(self.comparison.worst)
 
     @property
     def map_per_task(self) -> float:
-        """The same in the map."""
+        """The number of evaluations per task in the map."""
         return self.map.evaluations / len(self.map)
 
     @cached_property
     def map_mean(self) -> float:
-        """Over the bodies of the map that have a gait, each simulated again: what was kept may have been luck."""
+        """The mean fitness of the elites of the map when simulated again, which removes selection bias."""
         own = self.transfer.own[~np.isnan(self.transfer.own)]
         return float(own.mean()) if len(own) else np.nan
 
     @property
     def level(self) -> float:
-        """What Multi-task MAP-Elites reaches in the mean: by the map, where it had more evaluations a task."""
+        """The mean of Multi-task MAP-Elites, from the map or the comparison: whichever has more budget per task."""
         return self.map_mean if self.map_per_task > self.per_task else self.median(BANDIT)
 
     @cached_property
     def single_table(self) -> "pd.DataFrame":
-        """One row a run of CMA-ES on one body: seed, final fitness, that after 10,000 evaluations, the rest's share.
+        """One row per run of CMA-ES on one body: `seed`, `final`, `at_10000`, `gained_after_10000`.
 
-        The last two are NaN for runs that have no more evaluations than these.
+        `at_10000` is the fitness after 10,000 evaluations. `gained_after_10000` is the later gain as a fraction of the
+        final fitness. Both are NaN for runs of at most 10,000 evaluations.
         """
         import pandas as pd
 
@@ -114,50 +115,50 @@ class Measured(claims.Measured):
 
     @property
     def finals(self) -> np.ndarray:
-        """Of the single runs."""
+        """The final fitness of each single run, `(runs,)`."""
         return self.single_table["final"].to_numpy()
 
     @cached_property
     def genes(self) -> "pd.DataFrame":
-        """See `gene_table`."""
+        """The table of genes (`gene_table`)."""
         return gene_table(self.map)
 
     @cached_property
     def bodies(self) -> "pd.DataFrame":
-        """See `body_table`."""
+        """The table of bodies (`body_table`)."""
         return body_table(self.map)
 
     @cached_property
     def pooled(self) -> dict[str, np.ndarray]:
-        """Differences of the best elites on other tasks, of the best ten and of the best 5 %, without failures."""
+        """The transfer differences of the best ten and of the best 5 % of elites, without failures."""
         every = {f"top {TOP}": TOP, f"top {SHARE:.0%}".replace("%", " %"): self.best_number}
         found = {name: self.transfer.differences(number).ravel() for name, number in every.items()}
         return {name: values[~np.isnan(values)] for name, values in found.items()}
 
     @property
     def best_number(self) -> int:
-        """How many elites are the best 5 %."""
+        """The number of elites in the best 5 %."""
         return max(1, int(np.ceil(SHARE * len(self.map))))
 
     def order(self) -> list[str]:
-        """The four, the best median first."""
+        """Return the four algorithms, the best median first."""
         return sorted(FOUR, key=lambda label: -self.median(label))
 
     def medians(self) -> str:
-        """Of the four, in words."""
+        """Return the medians of the four algorithms, in words."""
         return "median of the mean over all tasks: " + ", ".join(
             f"{label} {self.median(label):.3f} m" for label in FOUR
         )
 
     def too_short(self, per_task: float, figures: str) -> Verdict | None:
-        """The verdict where there were too few evaluations to tell."""
+        """Return a verdict if there are too few evaluations per task to tell, else None."""
         if per_task >= _FEW_A_TASK:
             return None
         return Verdict("too few evaluations", f"{figures}; {per_task:.3g} evaluations a task")
 
 
 def _ranked(now: Measured, label: str, rivals: list[str], holds: bool) -> Verdict:
-    """The verdict on an algorithm's place among the four, if it must differ from some of the others."""
+    """Return the verdict on an algorithm's rank, which must also differ significantly from these rivals."""
     greatest = max((now.p(label, rival) for rival in rivals), default=1.0)
     figures = now.medians() + (f"; greatest p {greatest:.2g}" if rivals else "")
     early = now.too_short(now.per_task, figures) or now.too_few(0.05, figures)

@@ -1,4 +1,4 @@
-"""The figures of the hexapod experiment, in the arrangement of the paper's."""
+"""The figures of the hexapod experiment, arranged as in the paper."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from taskelites.domains.hexapod.body import BASE, FEMUR, LEG_NAMES, LEGS, NOMINA
 from taskelites.experiments.paper.hexapod.claims import BANDIT, CMA, PAPER_MEAN, PAPER_TRANSFER, TOP, Measured
 from taskelites.experiments.paper.hexapod.map import JOINTS, PAIRS, PARTS, leg_shifts
 
-# Seen from behind, the left and above, as metres on paper.
+# Angles of the projection: the view is from behind, the left and above.
 _TURN, _TILT = np.radians(-65.0), np.radians(55.0)
 
 
 def _colour(number: int) -> str:
-    """One of those that all figures share."""
+    """Return a colour of the palette that all figures share."""
     from taskelites.show.comparison_plots import COLOURS
 
     return COLOURS[number]
 
 
 def figure(now: Measured, algorithms: list[str]) -> Any:
-    """Bodies, curves, final values, and the runs of CMA-ES on one body (figure 3 of the paper)."""
+    """Plot bodies, curves, final values, and the runs of CMA-ES on one body (figure 3 of the paper)."""
     import matplotlib.pyplot as plt
 
     from taskelites.show import curves, finals
@@ -52,7 +52,7 @@ def figure(now: Measured, algorithms: list[str]) -> Any:
 
 
 def map_figure(now: Measured) -> Any:
-    """Genomes, transfer and bodies of a map (figure 4 of the paper, and what it says of bodies)."""
+    """Plot genomes, transfer and bodies of a map (figure 4 of the paper, and its claims about bodies)."""
     import matplotlib.pyplot as plt
 
     whole = plt.figure(figsize=(14, 9.4), layout="constrained")
@@ -69,7 +69,7 @@ def map_figure(now: Measured) -> Any:
 
 
 def show_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:
-    """Show a body as MuJoCo's camera sees it, or as sticks where nothing can render."""
+    """Show a rendered body, or a body drawn as sticks if no rendering backend works."""
     from taskelites.domains.hexapod.rendering import portrait
 
     try:
@@ -102,7 +102,7 @@ def draw_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:
     ax.annotate("", xy=arrow[1], xytext=arrow[0], arrowprops={"arrowstyle": "->", "color": "black"}, zorder=4)
     if legend:
         ax.legend(fontsize="small", loc="upper left", frameon=False)
-    # The same metres in all drawings, so that bodies can be compared.
+    # The same limits in all drawings make bodies comparable.
     ax.set(xlim=(-0.30, 0.30), ylim=(-0.33, 0.25), aspect="equal")
     ax.set_axis_off()
 
@@ -117,19 +117,19 @@ def draw_single(now: Measured, ax: Any) -> None:
     ax.axhline(now.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
     ax.axhline(PAPER_MEAN, color=_colour(7), linestyle=":", label="the same in the paper, 0.7 m")
     low, high = min(float(values.min()), now.level, PAPER_MEAN), max(float(values.max()), now.level, PAPER_MEAN)
-    ax.locator_params(axis="x", nbins=5)  # numbers of six digits need room
+    ax.locator_params(axis="x", nbins=5)  # six-digit labels would overlap
     ax.set(xlabel="evaluations", ylabel="fitness, m", ylim=(low - 0.05 * (high - low), high + 0.3 * (high - low)))
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small", loc="upper left")
 
 
 def draw_genomes(now: Measured, ax: Any) -> None:
-    """Draw each gene of each elite as a point, in the colour of its fitness; and the best genomes as lines."""
+    """Draw each gene of each elite as a point, coloured by its fitness, and the best genomes as lines."""
     solved = np.flatnonzero(now.map.solved)
     order = solved[np.argsort(now.map.fitness[solved], kind="stable")]
     genes, fitness = now.map.solutions[order], now.map.fitness[order]
     columns = np.arange(genes.shape[1])
-    # Side by side within its column, or thousands of points would hide each other; the best are drawn last.
+    # Jitter within the column, because thousands of points would hide each other.
     beside = np.random.default_rng(0).uniform(-0.36, 0.36, genes.shape)
     low, high = np.quantile(fitness, [0.02, 0.98])
     dots = ax.scatter(
@@ -140,7 +140,7 @@ def draw_genomes(now: Measured, ax: Any) -> None:
         vmin=low,
         vmax=high,
         linewidths=0,
-        rasterized=True,  # as shapes they would make a file of many megabytes
+        rasterized=True,  # vector graphics would take many megabytes
     )
     ax.plot(columns, genes[-TOP:].T, color="black", linewidth=0.5, alpha=0.6)
     ax.figure.colorbar(dots, ax=ax, label="fitness, m", pad=0.01, aspect=25, extend="both")
@@ -162,7 +162,7 @@ def draw_genomes(now: Measured, ax: Any) -> None:
 
 
 def draw_transfer(now: Measured, ax: Any) -> None:
-    """Draw how the best elites do on other tasks, against each task's own elite."""
+    """Draw the fitness of the best elites on other tasks, relative to the elite of each task."""
     from taskelites.show.analyses import difference_boxes
 
     each = now.transfer.differences(TOP)
@@ -175,7 +175,7 @@ def draw_transfer(now: Measured, ax: Any) -> None:
 
 
 def draw_lengths(now: Measured, ax: Any) -> None:
-    """Draw how much longer segments are in the best bodies than in all."""
+    """Draw how much longer segments are in the best bodies than in all bodies."""
     shifts = leg_shifts(now.map)
     width = 0.35
     for i, (part, span, colour) in enumerate((("femur", FEMUR, _colour(0)), ("tibia", TIBIA, _colour(1)))):
@@ -201,13 +201,13 @@ def draw_lengths(now: Measured, ax: Any) -> None:
 
 
 def _make_room(ax: Any) -> None:
-    """Leave the top of a panel to its legend."""
+    """Extend the y axis of a panel to make room for its legend."""
     low, high = ax.get_ylim()
     ax.set_ylim(low, high + 0.13 * (high - low))
 
 
 def _positions(lengths: np.ndarray) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """Where each link begins, and where the feet are, all joints at zero."""
+    """Return the origin of each link and the positions of the feet, with all joints at zero."""
     places, turns, feet = {}, {}, []
     for part in links(lengths):
         if part.parent is None:
@@ -230,7 +230,7 @@ def _rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
 
 
 def _seen(points: np.ndarray) -> np.ndarray:
-    """Points in space as points on paper."""
+    """Project points in space to the plane of the figure."""
     x, y, z = points.T
     across, along = x * np.sin(_TURN) * -1 - y * np.cos(_TURN), x * np.cos(_TURN) - y * np.sin(_TURN)
     return np.stack([across, along * np.sin(_TILT) + z * np.cos(_TILT)], axis=1)

@@ -1,4 +1,4 @@
-"""What a map of the hexapod tells: which genes its elites share, and which bodies walk far."""
+"""Statistics of a map of the hexapod: which genes its elites share, and which bodies walk far."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,10 @@ SHARE = 0.05
 
 
 class Shift(NamedTuple):
-    """How a mean over the best bodies differs from that over all of them, and its standard error if nothing did."""
+    """Difference between the mean over the best bodies and over all bodies, with its standard error.
+
+    The standard error is for the null hypothesis that the best bodies are a random sample.
+    """
 
     difference: float
     error: float
@@ -33,10 +36,10 @@ class Shift(NamedTuple):
 
 
 def gene_table(result: Result) -> "pd.DataFrame":
-    """One row a gene: quartiles over elites, the median over the best ones, and `half`.
+    """Return a table with one row per gene: quartiles over elites, the median over the best ones, and `half`.
 
-    `half` is how wide the shortest interval is that holds half of the elites: 0.5 for genes that are uniform, little if
-    elites share a range. Phases go round.
+    `half` is the width of the shortest interval that contains half of the elites: 0.5 for a uniform gene, less if
+    elites share a range. Phases are circular.
     """
     import pandas as pd
 
@@ -55,11 +58,11 @@ def gene_table(result: Result) -> "pd.DataFrame":
 
 
 def shortest_half(values: np.ndarray, *, circular: bool = False) -> float:
-    """The width of the shortest interval that holds half of the values, which are in [0, 1].
+    """Return the width of the shortest interval that contains half of the values.
 
     Args:
-        values: one or more.
-        circular: whether 1 is 0 again.
+        values: one or more values in [0, 1], `(n,)`.
+        circular: whether 1 is the same as 0.
 
     Example:
         >>> round(shortest_half(np.array([0.0, 0.5, 0.55, 0.9])), 2)
@@ -75,9 +78,9 @@ def shortest_half(values: np.ndarray, *, circular: bool = False) -> float:
 
 
 def body_table(result: Result) -> "pd.DataFrame":
-    """One row a length, in m: mean over all bodies and over the best ones, and Spearman's correlation with the fitness.
+    """Return a table with one row per length: means over all bodies and the best, and Spearman's correlation.
 
-    The best bodies are those of the best 5 % of elites.
+    Means are in m. The correlation is with the fitness. The best bodies are those with the best 5 % of elites.
     """
     import pandas as pd
 
@@ -103,7 +106,7 @@ def body_table(result: Result) -> "pd.DataFrame":
 
 
 def leg_shifts(result: Result) -> dict[str, dict[str, Shift]]:
-    """Of each pair of legs, and of its femurs, its tibias and both: how much longer they are in the best bodies, m."""
+    """Return how much longer legs, femurs and tibias are in the best bodies, m, by pair of legs and part."""
     lengths, _, best = _bodies(result)
     found: dict[str, dict[str, Shift]] = {}
     for place, legs in PAIRS.items():
@@ -114,7 +117,10 @@ def leg_shifts(result: Result) -> dict[str, dict[str, Shift]]:
 
 
 def asymmetry(result: Result) -> tuple[float, Shift]:
-    """How much left and right lengths differ on average, in widths of their ranges (uniform: 1/3); and in the best."""
+    """Return the mean difference between left and right lengths, and its shift in the best bodies.
+
+    Both are in units of the range of the length, so the mean difference of uniform lengths is 1/3.
+    """
     lengths, _, best = _bodies(result)
     pairs = [(offset + left, offset + right) for offset in (0, LEGS) for left, right in PAIRS.values()]
     widths = [np.ptp(TIBIA)] * len(PAIRS) + [np.ptp(FEMUR)] * len(PAIRS)
@@ -126,13 +132,13 @@ def asymmetry(result: Result) -> tuple[float, Shift]:
 
 def _shift(values: np.ndarray, best: np.ndarray) -> Shift:
     number, drawn = len(values), len(best)
-    # Of a mean over bodies drawn without replacement, had the fitness nothing to do with it.
+    # Standard error of a mean over bodies drawn without replacement, independently of the fitness.
     error = values.std() / np.sqrt(drawn) * np.sqrt(max(1 - drawn / number, 0))
     return Shift(float(values[best].mean() - values.mean()), float(error))
 
 
 def _bodies(result: Result) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lengths and fitness of the solved tasks, and which of these are the best ones."""
+    """Return lengths and fitness of the solved tasks, and the indices of the best among them."""
     solved = np.flatnonzero(result.solved)
     lengths = np.asarray(result.tasks.descriptors)[solved]
     return lengths, result.fitness[solved], np.flatnonzero(np.isin(solved, best_elites(result, SHARE, least=1)))

@@ -1,4 +1,4 @@
-"""The page on the hexapod experiment: each claim of the paper with our figures, what they depend on, the tables."""
+"""The page about the hexapod experiment: claims with our figures, what the outcomes depend on, and tables."""
 
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def page_text(now: Measured, algorithms: list[str], command: str | None = None) -> str:
-    """The page on the claims, in Markdown.
+    """Return the page in Markdown.
 
     Args:
-        now: what was measured.
-        algorithms: those of the comparison, in their order.
-        command: how it was made.
+        now: the measurements.
+        algorithms: labels of the comparison, in the order of the tables.
+        command: the command to show on the page.
     """
     lines = [
         "# The hexapod experiment of the paper, reproduced",
@@ -90,7 +90,7 @@ def page_text(now: Measured, algorithms: list[str], command: str | None = None) 
 
 
 def transfer_table(now: Measured) -> "pd.DataFrame":
-    """One row an elite that was tried on all tasks: `rank`, `task`, `fitness`, and of the differences to own elites."""
+    """Return a table with one row per transferred elite: `fitness` and the columns of `Transfer.table`."""
     return now.transfer.table().assign(fitness=now.map.fitness[now.transfer.elites])
 
 
@@ -118,7 +118,7 @@ def _sizes(now: Measured, command: str | None) -> list[str]:
 
 
 def _differences(now: Measured) -> list[str]:
-    """What is not as in the paper, one phrase each."""
+    """Return the deviations from the paper, one phrase each."""
     settings = now.comparison.settings
     options, ahead = settings["options"], settings.get("ahead", 1)
     found = [f"the simulator is {options['simulator']}, and the paper's is PyBullet"]
@@ -140,12 +140,12 @@ def _differences(now: Measured) -> list[str]:
 
 
 def _again(now: Measured) -> bool:
-    """Whether final maps were simulated again."""
+    """Return whether final maps were simulated again."""
     return any(run.corrected is not None for runs in now.comparison.results.values() for run in runs)
 
 
 def _simulated_again(now: Measured) -> list[str]:
-    """What the search believed, and what native MuJoCo gives."""
+    """Return the section that compares the fitness in the search with native MuJoCo."""
     import pandas as pd
 
     if not _again(now):
@@ -175,7 +175,7 @@ def _simulated_again(now: Measured) -> list[str]:
 
 
 def _followups(now: Measured) -> list[str]:
-    """The algorithms of later papers beside the paper's, and whether the published order holds."""
+    """Return the section about the algorithms of later papers and their published order."""
     import pandas as pd
 
     if now.followups is None:
@@ -208,7 +208,7 @@ def _followups(now: Measured) -> list[str]:
 
 
 def _pilot(now: Measured) -> list[str]:
-    """What asking ahead changes."""
+    """Return the section about the effect of asking ahead."""
     import pandas as pd
 
     if now.pilot is None:
@@ -243,7 +243,7 @@ def _map_origin(now: Measured) -> str:
 
 
 def _reasons(now: Measured) -> list[str]:
-    """What the outcomes depend on, as far as these runs tell."""
+    """Return the section on what the outcomes depend on."""
     failed = now.transfer.failed
     tried = now.transfer.fitness.size + now.transfer.own.size
     cma, every = now.median(CMA), now.median(ALL_TASKS)
@@ -299,7 +299,7 @@ def _measures(now: Measured, labels: list[str]) -> "pd.DataFrame":
 
 
 def _tables(now: Measured) -> list[str]:
-    """What the claims about the map rest on."""
+    """Return the sections with the data for the claims about single runs and the map."""
     single = now.single_table.assign(
         final=[f"{value:.3f}" for value in now.single_table["final"]],
         at_10000=[_known(value, ".3f") for value in now.single_table["at_10000"]],

@@ -1,4 +1,4 @@
-"""The paper's hexapod experiment, whole: four algorithms, CMA-ES on one body, what a map tells, figures and a page.
+"""The hexapod experiment of the paper: four algorithms, CMA-ES on one body, analysis of a map, figures and a page.
 
 Mouret and Maguire, "Quality Diversity for Multi-task Optimization" (GECCO 2020), section 5.
 """
@@ -57,46 +57,46 @@ def reproduce_hexapod(
     command: str | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Run section 5 of the paper and write its figures and a page on its claims.
+    """Run the experiment of section 5 of the paper and write its figures and a page about its claims.
 
-    At the paper's sizes it takes about a week on two processors; `engine="warp"` is for one GPU. It may be interrupted
-    at any time: the same again, into the same folder, goes on.
+    With the sizes of the paper it takes about a week on two CPU cores; `engine="warp"` is for one GPU. It can be
+    interrupted at any time and resumed with the same folder.
 
     Args:
-        out: a folder. Runs of this experiment that it holds are not made again; of finished ones, the small files in
-            its folder `finished` are enough.
-        replicates: of each algorithm.
-        evaluations: of each run.
-        tasks: how many bodies, or their lengths.
+        out: a folder. Runs of this experiment that it already holds are not made again. For finished runs, the small
+            files in its folder `finished` are enough.
+        replicates: runs per algorithm.
+        evaluations: evaluations per run.
+        tasks: the number of bodies, or their lengths.
         engine: the simulator, as for `te.domain("hexapod")`. "warp" and "mjx" compute in 32 bits: each final map is
-            then simulated again by "mujoco", and that is what tables and tests use.
+            then simulated again by "mujoco", and tables and tests use these values.
         yaw: whether turning ends a walk, as for `te.domain("hexapod")`.
-        threads: of the simulator, as for `te.domain("hexapod")`.
-        device: of "warp", as for `te.domain("hexapod")`.
-        batch_size: of each run.
-        ahead: batches that are asked from one state, as for `te.solve`; by default 16 with "warp", else 1.
-        in_step: runs of one algorithm that are made together, and kept in one file.
-        single_replicates: runs of CMA-ES on one body, which is drawn from those of the map. With "warp" and "mjx" they
-            are simulated by "mujoco": a generation of 14 walks leaves a GPU idle.
-        single_evaluations: of each of these runs.
-        beside: algorithms that take part and are not in the paper, such as "auto,random".
-        followup_replicates: runs of each of the algorithms of two later papers, MONET (as it is, and tuned for the
-            hexapod) and Parametric-task MAP-Elites; by default 5 with "warp", else none.
+        threads: threads of the simulator, as for `te.domain("hexapod")`.
+        device: device of "warp", as for `te.domain("hexapod")`.
+        batch_size: candidates per batch.
+        ahead: the number of batches asked from one state, as for `te.solve`; by default 16 with "warp", else 1.
+        in_step: the number of runs of one algorithm that are made together and stored in one file.
+        single_replicates: runs of CMA-ES on one body, which is drawn from the bodies of the map. With "warp" and "mjx"
+            they are simulated by "mujoco", because a generation of 14 walks leaves a GPU idle.
+        single_evaluations: evaluations per run on one body.
+        beside: additional algorithms that are not in the paper, such as "auto,random".
+        followup_replicates: runs per algorithm of two later papers: MONET (with default settings, and tuned for the
+            hexapod) and Parametric-task MAP-Elites; by default 5 with "warp", else 0.
         pilot_replicates: runs of mt-map-elites with and without asking ahead, on 200 bodies with 100,000 evaluations;
-            by default 10 where batches are asked ahead, else none.
-        large_map: a run of mt-map-elites on the hexapod (its folder or file), of which genes, transfer and bodies are
-            shown; by default that of the comparison with the median final value.
-        seed: of the first replicate.
-        command: how this was called, for the page.
-        progress: whether to show it; by default, in a terminal.
+            by default 10 if batches are asked ahead, else 0.
+        large_map: a run of mt-map-elites on the hexapod (its folder or file) for the analysis of genes, transfer and
+            bodies; by default the run of the comparison with the median final value.
+        seed: seed of the first replicate.
+        command: the command to show on the page.
+        progress: whether to show progress; by default, only in a terminal.
 
     Returns:
-        The page, `hexapod.md`; beside it are the figures `hexapod` and `hexapod-map` as PNG and PDF, the tables as CSV,
-        the runs, and in `single` the tables of those of CMA-ES on one body.
+        The path of the page, `hexapod.md`. The same folder has the figures `hexapod` and `hexapod-map` as PNG and PDF,
+        the tables as CSV and the runs; its folder `single` has the tables of CMA-ES on one body.
 
     Raises:
         ValueError: before any work, if an argument is wrong.
-        Interrupted: after Ctrl-C; what there is stays in `out`.
+        Interrupted: after Ctrl-C; `out` keeps finished runs and the checkpoints of the others.
     """
     on_gpu = engine == "warp"
     place = {"device": device} if on_gpu else {}
@@ -117,7 +117,7 @@ def reproduce_hexapod(
         whole_number(name, value, least=least)
     others = [name.strip() for name in (beside.split(",") if isinstance(beside, str) else beside) if name.strip()]
     algorithms = list(dict.fromkeys([*FOUR, *others]))
-    label_algorithms(algorithms)  # refused now, not after days
+    label_algorithms(algorithms)  # raises before any run
     folder = Path(out)
     native = partial(domain, "hexapod", engine="mujoco", yaw=yaw, threads=threads)
     again = native if engine in _SINGLE_PRECISION else None
@@ -128,7 +128,7 @@ def reproduce_hexapod(
     sizes: dict[str, Any] = {"replicates": replicates, "evaluations": evaluations, "ahead": ahead}
     folder.mkdir(parents=True, exist_ok=True)
     with RunLock(folder), warnings.catch_warnings():
-        warnings.simplefilter("ignore", TaskWarning)  # that one task is few is what a part of this is about
+        warnings.simplefilter("ignore", TaskWarning)  # the runs on one body are meant to have one task
         main = maker.compare("", bodies, {label: label for label in algorithms}, **sizes)
         mapped = typical_map(main) if chosen is None else chosen
         task, alone = _single_body(mapped, again or make)
@@ -146,13 +146,13 @@ def reproduce_hexapod(
         return _write(now, algorithms, folder, command)
 
 
-# What computes in 32 bits; its maps are simulated again.
+# Engines that compute in 32 bits; their maps are simulated again.
 _SINGLE_PRECISION = ("warp", "mjx")
 _PILOT_BODIES, _PILOT_EVALUATIONS = 200, 100_000
 
 
 def _pilot(maker: RunMaker, make: Any, replicates: int, ahead: int) -> Comparison:
-    """Runs of Multi-task MAP-Elites, some with one batch after the other, some with several asked ahead."""
+    """Return a comparison of Multi-task MAP-Elites with and without asking batches ahead."""
     bodies = make(tasks=_PILOT_BODIES)
     found: dict[str, list[Result]] = {}
     settings: dict[str, Any] = {}
@@ -166,19 +166,19 @@ def _pilot(maker: RunMaker, make: Any, replicates: int, ahead: int) -> Compariso
 
 
 def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """Each claim and what became of it, of the experiment in a folder."""
+    """Return the text and the outcome of each claim, for the experiment in a folder."""
     with (Path(out) / "claims.csv").open(encoding="utf-8", newline="") as file:
         return [(row["claim"], row["outcome"]) for row in csv.DictReader(file)]
 
 
 def _single_body(mapped: Result, make: Any) -> tuple[int, Domain]:
-    """The body of the single runs, by its number in the map, the same for all of them whatever their seeds."""
+    """Return the body of the single runs, the same for all seeds: its index in the map, and its domain."""
     task = int(np.random.default_rng(0).integers(len(mapped)))
     return task, make(tasks=np.asarray(mapped.tasks.descriptors)[[task]])
 
 
 def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
-    """A saved map, if its fitness is what the experiment's is."""
+    """Load a saved map and check that its fitness is comparable with the experiment's."""
     result = load(path)
     about = result.settings
     if about.get("problem") != "hexapod" or about.get("algorithm", {}).get("name") != BANDIT:
@@ -192,10 +192,10 @@ def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
             f"large_map must have the rules of the experiment, yaw {bool(yaw)} and no damage, but {str(path)!r} has "
             f"yaw {options.get('yaw')} and damage {options.get('damage')}"
         )
-    physics = dict.fromkeys(_SINGLE_PRECISION, "mujoco")  # the same, up to rounding
+    physics = dict.fromkeys(_SINGLE_PRECISION, "mujoco")  # the same physics up to rounding
     if physics.get(options.get("engine", ""), options.get("engine")) != physics.get(engine, engine):
         raise InvalidValueError(
-            f"large_map must be simulated by {engine}, but {str(path)!r} is by {options.get('engine')}"
+            f"large_map must be simulated by {engine}, but {str(path)!r} is simulated by {options.get('engine')}"
         )
     if not result.solved.any():
         raise InvalidValueError(f"large_map must have elites, but {str(path)!r} has none")
@@ -203,8 +203,8 @@ def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
 
 
 def _write(now: Measured, algorithms: list[str], folder: Path, command: str | None) -> Path:
-    """The page, the figures and the tables."""
-    # Late, since matplotlib is slow to start.
+    """Write the page, the figures and the tables."""
+    # Imported late because matplotlib is slow to import.
     from taskelites.experiments.paper.hexapod.figure import figure, map_figure
 
     for place, comparison in ((folder, now.comparison), (folder / "single", now.single)):

@@ -1,4 +1,4 @@
-"""The runs of the hexapod experiment: made in groups, kept in small files, their maps simulated again where needed."""
+"""The runs of the hexapod experiment: made in groups, stored in small files, and simulated again where needed."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunMaker:
-    """Makes the runs that are missing.
+    """Makes the missing runs of the experiment.
 
     Args:
-        folder: of the experiment: `runs` has each group as a comparison of its own, `finished` a small file for each
-            group that is complete.
-        batch_size: of each run.
-        in_step: runs of a group.
-        seed: of the first run.
+        folder: folder of the experiment. Its folder `runs` has each group as a comparison of its own, its folder
+            `finished` a small file per finished group.
+        batch_size: batch size of each run.
+        in_step: the number of runs per group.
+        seed: seed of the first run.
         shown: whether to show progress.
-        native: makes the domain with which final maps are simulated again; None to take them as they are.
+        native: function that makes the domain in which final maps are simulated again; None to use them unchanged.
     """
 
     folder: Path
@@ -57,19 +57,19 @@ class RunMaker:
         evaluations: int,
         ahead: int,
     ) -> Comparison:
-        """The runs of some algorithms, by label.
+        """Return a comparison of some algorithms; load the finished runs and make the others.
 
         Args:
-            kind: which part of the experiment they belong to; the beginning of names of files.
-            domain: what to solve.
-            algorithms: names or settings.
-            replicates: of each.
-            evaluations: of each run.
+            kind: the part of the experiment, a prefix of file names.
+            domain: the domain to solve.
+            algorithms: names or settings, by label.
+            replicates: runs per algorithm.
+            evaluations: evaluations per run.
             ahead: as for `te.solve`.
 
         Returns:
-            The comparison, whose fitness is what native MuJoCo gives, where that is simulated again; `corrected` then
-            keeps what the search believed.
+            The comparison. If maps are simulated again, `fitness` is from native MuJoCo and `corrected` is the fitness
+            in the search.
         """
         found: dict[str, list[Result]] = {}
         settings: dict[str, Any] = {}
@@ -87,7 +87,7 @@ class RunMaker:
     def _group(
         self, kind: str, domain: Domain, label: str, algorithm: Any, first: int, number: int, sizes: dict[str, Any]
     ) -> FinishedRuns:
-        """Some runs of one algorithm, from their file, or made and put there."""
+        """Return a group of runs of one algorithm; load them from their file, or make them and write it."""
         name = file_name("-".join(filter(None, [kind, label, f"{first}-{first + number - 1}"])))
         path = self.folder / "finished" / f"{name}.npz"
         if not path.exists():
@@ -120,7 +120,7 @@ class RunMaker:
         return FinishedRuns([_as_simulated_again(run) for run in runs.results], runs.settings)
 
     def _again(self, label: str, runs: list[Result]) -> list[Result]:
-        """The runs with the fitness that native MuJoCo gives to their elites, as `corrected`."""
+        """Return the runs with `corrected` set to the fitness of their elites in native MuJoCo."""
         if self.native is None:
             return runs
         if self.shown:
@@ -129,18 +129,18 @@ class RunMaker:
 
 
 def _as_simulated_again(run: Result) -> Result:
-    """The run with the fitness that native MuJoCo gives, and what the search believed in its place."""
+    """Return the run with `fitness` and `corrected` swapped, if it was simulated again."""
     return run if run.corrected is None else replace(run, fitness=run.corrected, corrected=run.fitness)
 
 
 def _typical(results: list[Result]) -> int:
-    """The run whose final mean is nearest to the median."""
+    """Return the index of the run whose final mean is nearest to the median."""
     finals = np.array([np.nanmean(_as_simulated_again(run).fitness) for run in results])
     return int(np.abs(finals - np.median(finals)).argmin())
 
 
 def typical_map(comparison: Comparison) -> Result:
-    """Of the runs of Multi-task MAP-Elites that have their solutions, that nearest to the median final mean of all."""
+    """Return the run of Multi-task MAP-Elites with solutions whose final mean is nearest to the median of all runs."""
     runs = comparison.results[BANDIT]
     finals = np.array([metrics.mean_all(run.fitness, comparison.worst) for run in runs])
     whole = np.array([np.isfinite(run.solutions).any() for run in runs])
@@ -148,10 +148,10 @@ def typical_map(comparison: Comparison) -> Result:
 
 
 def run_table(comparison: Comparison) -> "pd.DataFrame":
-    """One row per run: what it was of, its measures, and, where its map was simulated again, what the search believed.
+    """Return a table with one row per run: measures, settings and, for maps simulated again, `believed` and `ranks`.
 
-    `believed` is the mean over all bodies that the search ended with, `ranks` the rank correlation of its elites'
-    fitness with what native MuJoCo gives.
+    `believed` is the final mean over all bodies in the search. `ranks` is the rank correlation between the fitness of
+    the elites in the search and in native MuJoCo.
     """
     frame = comparison.replicates()
     settings = comparison.settings
@@ -170,18 +170,18 @@ def run_table(comparison: Comparison) -> "pd.DataFrame":
 
 
 def _believed(run: Result, worst: np.ndarray) -> float:
-    assert run.corrected is not None  # whoever asks has looked
+    assert run.corrected is not None  # checked by the caller
     return float(metrics.mean_all(run.corrected, worst))
 
 
 def _ranks(run: Result) -> float:
-    assert run.corrected is not None  # as above
+    assert run.corrected is not None  # checked by the caller
     both = np.isfinite(run.fitness) & np.isfinite(run.corrected)
     return float(spearmanr(run.fitness[both], run.corrected[both]).statistic) if both.sum() > 1 else np.nan
 
 
 def run_curves(comparison: Comparison) -> "pd.DataFrame":
-    """The quartiles of the curves, each row with its tasks, evaluations, batch size and number of runs."""
+    """Return the quartiles of the curves, with the number of tasks, batch size, number of runs and first seed."""
     frame = comparison.curve_table()
     runs = {label: len(results) for label, results in comparison.results.items()}
     return frame.assign(
