@@ -9,7 +9,7 @@ from test_comparison import result
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, SIZES, Measured, size_label
+from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, SIZES, ArmMeasurements, size_label
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def synthetic(gaps, *, runs=30, solved=500, spread=0.01):
             name = "random" if label == "random" else "other"
             own.append(result(fitness, history, name=name, seed=seed, optimum=np.zeros(2), worst=np.full(2, -3.0)))
         results[label] = own
-    return Measured(te.Comparison(results=results))
+    return ArmMeasurements(te.Comparison(results=results))
 
 
 AS_IN_THE_PAPER = {

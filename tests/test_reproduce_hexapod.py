@@ -21,7 +21,7 @@ from taskelites.cli import main
 from taskelites.domains.hexapod.body import LOWER, UPPER
 from taskelites.experiments.comparison import comparison
 from taskelites.experiments.paper.hexapod import reproduce as hexapod
-from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, FOUR, Measured
+from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, FOUR, HexapodMeasurements
 from taskelites.experiments.paper.hexapod.map import asymmetry, body_table, gene_table, leg_shifts, shortest_half
 from taskelites.experiments.paper.hexapod.runs import RunMaker
 from taskelites.problem.tasks import uniform
@@ -373,7 +373,7 @@ def made_up(finals=(), runs=10, single=SINGLE, early=0.99, single_budget=100_000
     elites = best_elites(mapped, 0.05)
     own = mapped.fitness
     copied = own - loss + 0.01 * rng.standard_normal((len(elites), len(own)))
-    return Measured(
+    return HexapodMeasurements(
         te.Comparison(results=groups),
         te.Comparison(results={"cma-es": single_runs(single, early, single_budget)}),
         mapped,

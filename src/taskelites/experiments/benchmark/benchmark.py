@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.errors import InvalidValueError, MissingFileError
-from taskelites.experiments.comparison.comparison import Comparison, fitted, save_figure
+from taskelites.experiments.comparison.comparison import Comparison, format_table, save_figure
 from taskelites.storage import file_name, write_text
 
 if TYPE_CHECKING:
@@ -81,17 +81,17 @@ class Bench:
 
     def replicates(self) -> "pd.DataFrame":
         """Return a table with one row per run: `domain`, and the columns of `Comparison.replicates`."""
-        return self._together(Comparison.replicates)
+        return self._concatenate(Comparison.replicates)
 
     def tests(self) -> "pd.DataFrame":
         """Return a table with one row per domain and pair: `domain`, and the columns of `Comparison.tests`."""
-        return self._together(Comparison.tests)
+        return self._concatenate(Comparison.tests)
 
     def curve_table(self) -> "pd.DataFrame":
         """Return the columns of `Comparison.curve_table`, and `domain`; at most 60 points per curve, log-spaced."""
-        return self._together(_thinned)
+        return self._concatenate(_log_spaced_curves)
 
-    def _together(self, part: Any) -> "pd.DataFrame":
+    def _concatenate(self, part: Any) -> "pd.DataFrame":
         import pandas as pd
 
         frames = [part(found).assign(domain=label) for label, found in self.comparisons.items()]
@@ -106,12 +106,12 @@ class Bench:
         """
         lines = ["medians; better/worse: than how many others (Mann-Whitney, Holm, p < 0.05)"]
         for label in self.comparisons:
-            lines += ["", self.about(label), *fitted(self._cells(label), width)]
+            lines += ["", self.about(label), *format_table(self._cells(label), width)]
             notes = [f"{name}: - ({reason})" for name, reason in self.refused.get(label, {}).items()]
-            lines += [_wrapped(note, width) for note in notes]
+            lines += [_wrap(note, width) for note in notes]
         if self.left_out:
             notes = [f"left out: {label} ({reason})" for label, reason in self.left_out.items()]
-            lines += ["", *(_wrapped(note, width) for note in notes)]
+            lines += ["", *(_wrap(note, width) for note in notes)]
         return "\n".join(lines)
 
     def about(self, label: str) -> str:
@@ -133,7 +133,7 @@ class Bench:
                     f"{row['mean_all_median']:.5g}",
                     f"{row['area_median']:.5g}",
                     "never" if np.isinf(reached) else "-" if np.isnan(reached) else f"{reached:,.0f}",
-                    in_seconds(row["seconds_median"]),
+                    format_seconds(row["seconds_median"]),
                     f"{row['better']:.0f}/{row['worse']:.0f}",
                 ]
             )
@@ -165,7 +165,7 @@ class Bench:
             FileNotFoundError: if there is no benchmark, or it has no finished run.
             ValueError: if a file is damaged or has another format.
         """
-        plan = read_plan(folder)
+        plan = read_bench_plan(folder)
         found = comparisons_in(Path(folder), plan["domains"])
         if not found:
             raise MissingFileError(f"the benchmark in {str(folder)!r} has no finished run")
@@ -173,11 +173,11 @@ class Bench:
         return cls(comparisons=found, refused=plan["domains"], left_out=left_out, made=plan["made"])
 
 
-def _wrapped(text: str, width: int | None) -> str:
+def _wrap(text: str, width: int | None) -> str:
     return text if width is None else fill(text, width, subsequent_indent="  ")
 
 
-def _thinned(found: Comparison) -> "pd.DataFrame":
+def _log_spaced_curves(found: Comparison) -> "pd.DataFrame":
     """Return the curves at points that are evenly spaced on a logarithmic axis."""
     import pandas as pd
 
@@ -190,7 +190,7 @@ def _thinned(found: Comparison) -> "pd.DataFrame":
     return pd.concat(parts, ignore_index=True)
 
 
-def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def read_bench_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the plan of the benchmark in a folder: `domains` (with their refused algorithms), `left_out`, `made`.
 
     Raises:
@@ -216,7 +216,7 @@ def read_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return plan
 
 
-def write_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str], made: Sequence[str]) -> None:
+def write_bench_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str], made: Sequence[str]) -> None:
     """Write the plan of a benchmark."""
     out.mkdir(parents=True, exist_ok=True)
     document = {"format": FORMAT, "version": FORMAT_VERSION, "made": list(made)}
@@ -235,11 +235,11 @@ def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]
     return found
 
 
-def in_seconds(number: float) -> str:
+def format_seconds(number: float) -> str:
     """Format a time with three digits, or without decimals from 1000 on.
 
     Example:
-        >>> in_seconds(0.01234), in_seconds(1172.4)
+        >>> format_seconds(0.01234), format_seconds(1172.4)
         ('0.0123', '1,172')
     """
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.algorithms import Monet
-from taskelites.experiments.benchmark.benchmark import LEVEL, Bench, in_seconds
+from taskelites.experiments.benchmark.benchmark import LEVEL, Bench, format_seconds
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.run import label_algorithms
-from taskelites.experiments.paper.page import markdown, spread
+from taskelites.experiments.paper.page import format_quartiles, markdown
 from taskelites.storage import file_name
 
 if TYPE_CHECKING:
@@ -115,10 +115,10 @@ def _section(bench: Bench, label: str) -> list[str]:
         "",
         f"![{label}: curves and final values]({file_name(label)}.png)",
         "",
-        *markdown(_measures(bench, label)),
+        *markdown(_measure_table(bench, label)),
     ]
     lines += [f"\n{name} is not shown: {reason}." for name, reason in bench.refused.get(label, {}).items()]
-    lines += ["", _alike(found)]
+    lines += ["", _undecided_pairs(found)]
     if note := found.note_on_p():
         lines += ["", note]
     published = _published(found)
@@ -134,7 +134,7 @@ def _section(bench: Bench, label: str) -> list[str]:
     return lines
 
 
-def _measures(bench: Bench, label: str) -> "pd.DataFrame":
+def _measure_table(bench: Bench, label: str) -> "pd.DataFrame":
     import pandas as pd
 
     found = bench.comparisons[label]
@@ -142,14 +142,14 @@ def _measures(bench: Bench, label: str) -> "pd.DataFrame":
     rows = []
     for name, row in bench.table().loc[label].iterrows():
         own = every.get_group(name)
-        cells = {"algorithm": str(name), "mean": spread(own["mean_all"].to_numpy(), ".5g")}
+        cells = {"algorithm": str(name), "mean": format_quartiles(own["mean_all"].to_numpy(), ".5g")}
         if found.optimum is not None:
-            cells["gap"] = spread(own["gap"].to_numpy(), ".2e")
+            cells["gap"] = format_quartiles(own["gap"].to_numpy(), ".2e")
         cells |= {
             "coverage": f"{100 * row['coverage_median']:.4g} %",
-            "area": spread(own["area"].to_numpy(), ".5g"),
-            "to 99 %": spread(own["evaluations_to_99"].to_numpy(), ",.0f"),
-            "seconds": in_seconds(row["seconds_median"]),
+            "area": format_quartiles(own["area"].to_numpy(), ".5g"),
+            "to 99 %": format_quartiles(own["evaluations_to_99"].to_numpy(), ",.0f"),
+            "seconds": format_seconds(row["seconds_median"]),
             "better/worse": f"{row['better']:.0f}/{row['worse']:.0f}",
         }
         rows.append(cells)
@@ -157,7 +157,7 @@ def _measures(bench: Bench, label: str) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def _alike(found: Comparison) -> str:
+def _undecided_pairs(found: Comparison) -> str:
     """Return a sentence about the pairs without a significant difference."""
     tests = found.tests()
     same = tests[~(tests["p_holm"] < LEVEL)]

@@ -15,10 +15,10 @@ from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import domain
 from taskelites.errors import ExistingFileError, Interrupted, InvalidTypeError, InvalidValueError, whole_number
 from taskelites.evaluation.options import WorkerCount
-from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_plan, write_plan
+from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_bench_plan, write_bench_plan
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
-from taskelites.experiments.paper.page import made as made_by
+from taskelites.experiments.paper.page import provenance
 from taskelites.problem.problem import is_domain
 from taskelites.process import shows_progress
 from taskelites.search.job import as_seed
@@ -112,18 +112,18 @@ def bench(
         "workers": workers,
         "progress": progress,
     }
-    before = _opened(out)
-    made, left_out = _domains(domains, tasks)
+    before = _existing_plan(out)
+    made, left_out = _make_domains(domains, tasks)
     # The checks compute tasks and optima and trace programs, which is slow with thousands of tasks.
-    _tell(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
-    refused = {label: _refusals(label, problem, labelled, batch_size) for label, problem in made.items()}
+    _print_progress(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
+    refused = {label: _refused_algorithms(label, problem, labelled, batch_size) for label, problem in made.items()}
     plan = {
         label: _budget(problem) if evaluations is None else whole_number("evaluations", evaluations, least=1)
         for label, problem in made.items()
     }
-    said = made_by(command or "te.bench")
+    said = provenance(command or "te.bench")
     if out is None:
-        found = _compared(made, labelled, refused, plan, None, common)
+        found = _compare_domains(made, labelled, refused, plan, None, common)
         return Bench(comparisons=found, refused=refused, left_out=left_out, made=[said])
     folder = Path(out)
     known = {label: reasons for label, reasons in before["domains"].items() if label not in made}
@@ -132,21 +132,21 @@ def bench(
         refused[label] = {name: why for name, why in earlier.items() if name not in labelled} | reasons
     left_out = {label: why for label, why in before["left_out"].items() if label not in made} | left_out
     lines = list(dict.fromkeys([*before["made"], said]))
-    write_plan(folder, known | refused, left_out, lines)
-    found = _compared(made, labelled, refused, plan, folder, common)
+    write_bench_plan(folder, known | refused, left_out, lines)
+    found = _compare_domains(made, labelled, refused, plan, folder, common)
     everything = comparisons_in(folder, known) | found
     whole = Bench(comparisons=everything, refused=known | refused, left_out=left_out, made=lines)
     whole.save(folder)
     return whole
 
 
-def _tell(text: str, progress: bool | None) -> None:
+def _print_progress(text: str, progress: bool | None) -> None:
     """Print a line of progress."""
     if shows_progress(progress):
         print(text, file=sys.stderr, flush=True)
 
 
-def _compared(
+def _compare_domains(
     domains: dict[str, Any],
     algorithms: dict[str, Any],
     refused: dict[str, dict[str, str]],
@@ -161,7 +161,7 @@ def _compared(
         able = {name: settings for name, settings in algorithms.items() if name not in refused[label]}
         runs = f"{len(able)} algorithms, {common['replicates']} runs of {budgets[label]:,} evaluations each"
         size = f"{len(problem.tasks):,} tasks, " if hasattr(problem.tasks, "__len__") else ""
-        _tell(f"{label}: {size}{runs}", progress)
+        _print_progress(f"{label}: {size}{runs}", progress)
         place = None if folder is None else folder / file_name(label)
         try:
             found[label] = compare(
@@ -180,13 +180,13 @@ def _compared(
     return found
 
 
-def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _make_domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the domains by label, and for each domain left out the reason."""
     if domains is None:
         made, left_out = {}, {}
         for name in ENTRIES:
             try:
-                made[name] = _entry(name, tasks)
+                made[name] = _make_entry(name, tasks)
             except (ValueError, ImportError) as error:
                 left_out[name] = str(error)
         if not made:
@@ -209,7 +209,7 @@ def _domains(domains: Any, tasks: Any) -> tuple[dict[str, Any], dict[str, str]]:
             raise InvalidValueError(
                 f"tasks is for domains that are given by name, but {label!r} has its own tasks; leave it out"
             )
-        made[str(label)] = _entry(given, tasks) if isinstance(given, str) else given
+        made[str(label)] = _make_entry(given, tasks) if isinstance(given, str) else given
     return made, {}
 
 
@@ -217,7 +217,7 @@ def _label(given: Any) -> str:
     return given if isinstance(given, str) else str(getattr(given, "name", "domain"))
 
 
-def _entry(name: str, tasks: Any) -> Any:
+def _make_entry(name: str, tasks: Any) -> Any:
     options = dict(ENTRIES[name].options) if name in ENTRIES else {}
     return domain(name, **options | ({} if tasks is None else {"tasks": tasks}))
 
@@ -227,7 +227,7 @@ def _budget(problem: Any) -> int:
     return DEFAULT_EVALUATIONS if entry is None else entry.evaluations
 
 
-def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int) -> dict[str, str]:
+def _refused_algorithms(label: str, problem: Any, algorithms: dict[str, Any], batch_size: int) -> dict[str, str]:
     """Return the algorithms that can't be run on a domain, each with the reason."""
     asked = {name: refusal(problem, settings, batch_size=batch_size) for name, settings in algorithms.items()}
     reasons = {name: reason for name, reason in asked.items() if reason is not None}
@@ -236,7 +236,7 @@ def _refusals(label: str, problem: Any, algorithms: dict[str, Any], batch_size: 
     return reasons
 
 
-def _opened(out: Any) -> dict[str, Any]:
+def _existing_plan(out: Any) -> dict[str, Any]:
     """Return the plan of the benchmark in a folder; an empty plan for a new folder."""
     path = None if out is None else Path(out)
     if path is None or not (path / "bench.json").exists():
@@ -247,4 +247,4 @@ def _opened(out: Any) -> dict[str, Any]:
                 f"out is {str(path)!r}, which is not empty and holds no benchmark: name a new folder"
             )
         return {"domains": {}, "left_out": {}, "made": []}
-    return read_plan(path)
+    return read_bench_plan(path)

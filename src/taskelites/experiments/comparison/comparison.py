@@ -119,7 +119,7 @@ class Comparison:
         return history["evaluations"], covered * mean + (1 - covered) * self.worst.mean()
 
     @cached_property
-    def _level(self) -> float:
+    def _level_99(self) -> float:
         """99 % of the way from the final mean of random sampling to the best; NaN without runs of random sampling."""
         starts = [
             metrics.mean_all(result.fitness, self.worst)
@@ -151,7 +151,7 @@ class Comparison:
 
     def _measures(self, result: Result) -> dict[str, float]:
         evaluations, values = self._curve(result)
-        reached = metrics.evaluations_to(evaluations, values, level=self._level)
+        reached = metrics.evaluations_to(evaluations, values, level=self._level_99)
         seconds = result.history["seconds"][-1] / result.settings.get("side_by_side", 1)
         mean_all = metrics.mean_all(result.fitness, self.worst)
         return {
@@ -159,7 +159,7 @@ class Comparison:
             "coverage": result.coverage,
             "area": metrics.area(evaluations, values, worst=float(self.worst.mean()), budget=self.budget),
             "gap": math.nan if self.optimum is None else float(self.optimum.mean()) - mean_all,
-            "evaluations_to_99": math.nan if math.isnan(self._level) else math.inf if reached is None else reached,
+            "evaluations_to_99": math.nan if math.isnan(self._level_99) else math.inf if reached is None else reached,
             "seconds": float(seconds),
         }
 
@@ -233,17 +233,17 @@ class Comparison:
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
         plural = "run" if runs == [1] else "runs"
         lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
-        lines += [*fitted(self.cells(), width), self.note_on_99()]
+        lines += [*format_table(self.cells(), width), self.note_on_99()]
         if self.missing:
             lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
         if len(self.labels) > 1:
             about = "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"
-            lines += ["", about, *([note] if (note := self.note_on_p()) else []), *_aligned(self.test_cells())]
+            lines += ["", about, *([note] if (note := self.note_on_p()) else []), *_align(self.test_cells())]
         return "\n".join(lines)
 
     def note_on_99(self) -> str:
         """Return a sentence that explains the evaluations to 99 %, or why there are none."""
-        if math.isnan(self._level):
+        if math.isnan(self._level_99):
             return "(no evaluations to 99 %: they are counted from the final value of random, which took no part)"
         best = "best that was found" if self.optimum is None else "optimum"
         return f"to 99 %: evaluations until 99 % of the way from the final value of random to the {best}"
@@ -262,7 +262,7 @@ class Comparison:
         shown = [measure for measure in MEASURES if not table[f"{measure}_median"].isna().all()]
         rows = [["algorithm", *(MEASURES[measure] for measure in shown)]]
         for label in self.labels:
-            rows.append([label, *(_cell(table.loc[label], measure) for measure in shown)])
+            rows.append([label, *(_format_cell(table.loc[label], measure) for measure in shown)])
         if table["runs"].nunique() > 1:
             for row, number in zip(rows, ["runs", *(str(int(number)) for number in table["runs"])], strict=True):
                 row.insert(1, number)
@@ -333,7 +333,9 @@ class Comparison:
         settings = read_settings(folder)
         results = {}
         for label in settings["algorithms"]:
-            found = [result for path in run_folders(runs_of(folder, label)) if (result := _readable(path)) is not None]
+            found = [
+                result for path in run_folders(runs_of(folder, label)) if (result := _load_or_warn(path)) is not None
+            ]
             if found:
                 results[label] = found
         if not results:
@@ -400,7 +402,7 @@ def run_folders(place: Path) -> list[Path]:
     return sorted(there, key=lambda path: int(numbers[path]))
 
 
-def _readable(path: Path) -> Result | None:
+def _load_or_warn(path: Path) -> Result | None:
     try:
         return load(path)
     except ValueError as error:
@@ -408,7 +410,7 @@ def _readable(path: Path) -> Result | None:
         return None
 
 
-def _cell(row: Any, measure: str) -> str:
+def _format_cell(row: Any, measure: str) -> str:
     """Format a median with its interquartile range."""
     low, middle, high = (row[f"{measure}_{part}"] for part in ("q1", "median", "q3"))
     if math.isnan(middle):
@@ -417,35 +419,35 @@ def _cell(row: Any, measure: str) -> str:
     if measure == "coverage":
         return f"{100 * middle:.4g} %" + (f" ({100 * (high - low):.2g})" if high > low else "")
     if measure == "evaluations_to_99":
-        return "never" if math.isinf(middle) else f"{middle:,.0f}" + (_range(low, high, ",.0f") if many else "")
+        return "never" if math.isinf(middle) else f"{middle:,.0f}" + (_format_range(low, high, ",.0f") if many else "")
     digits = {"seconds": ".3g", "gap": ".3g"}.get(measure, ".6g")
-    return f"{middle:{digits}}" + (_range(low, high, ".2g") if many else "")
+    return f"{middle:{digits}}" + (_format_range(low, high, ".2g") if many else "")
 
 
-def _range(low: float, high: float, digits: str) -> str:
+def _format_range(low: float, high: float, digits: str) -> str:
     return f" ({high - low:{digits}})" if math.isfinite(high - low) else " (some never)"
 
 
-def fitted(rows: list[list[str]], width: int | None) -> list[str]:
+def format_table(rows: list[list[str]], width: int | None) -> list[str]:
     """Return a table, whose first row is the header, as lines; transposed if it is wider than `width`.
 
     Example:
-        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 80)
+        >>> format_table([["algorithm", "gap"], ["random", "0.5"]], 80)
         ['algorithm  gap', 'random     0.5']
-        >>> fitted([["algorithm", "gap"], ["random", "0.5"]], 10)
+        >>> format_table([["algorithm", "gap"], ["random", "0.5"]], 10)
         ['random', '  gap  0.5']
     """
-    lines = _aligned(rows)
+    lines = _align(rows)
     if width is None or max(map(len, lines)) <= width:
         return lines
     heads, *rest = rows
     sideways = []
     for row in rest:
-        sideways += [row[0], *_aligned([["", head, cell] for head, cell in zip(heads[1:], row[1:], strict=True)])]
+        sideways += [row[0], *_align([["", head, cell] for head, cell in zip(heads[1:], row[1:], strict=True)])]
     return sideways
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
+def _align(rows: list[list[str]]) -> list[str]:
     """Pad the cells so that columns align."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

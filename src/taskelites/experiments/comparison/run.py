@@ -137,26 +137,26 @@ def compare(
     }
     one = next(iter(jobs.values()))
     _check_tasks(one)
-    settings = _settings(jobs, first, number)
-    _check_ends(one)
+    settings = _comparison_settings(jobs, first, number)
+    _check_limits_finite(one)
     if place is not None and known is not None:
-        settings = _joined(known, settings, place, add=add)
+        settings = _merged_settings(known, settings, place, add=add)
     seeds = [as_seed(first + i) for i in range(settings["replicates"])]
     for sentence in dict.fromkeys(text for job in jobs.values() for text in task_warnings(job.problem, job.settings)):
         warnings.warn(sentence, TaskWarning, stacklevel=2)
-    folder = None if place is None else _open(place, new=known is None)
+    folder = None if place is None else _prepare_folder(place, new=known is None)
     with nullcontext() if folder is None else RunLock(folder):
-        return _run(jobs, seeds, settings, folder, progress)
+        return _make_missing_runs(jobs, seeds, settings, folder, progress)
 
 
-def _run(
+def _make_missing_runs(
     jobs: dict[str, Job], seeds: list[int], settings: dict[str, Any], folder: Path | None, progress: bool | None
 ) -> Comparison:
     """Make the missing runs and return the comparison of all runs."""
     if folder is not None:  # so that an interrupted comparison has its settings
         document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
         write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    found = {label: _replicates(label, job, seeds, folder, progress) for label, job in jobs.items()}
+    found = {label: _make_replicates(label, job, seeds, folder, progress) for label, job in jobs.items()}
     warn_of_failures([result for results in found.values() for result in results])
     if folder is None:
         return Comparison(results=found, settings=settings)
@@ -196,7 +196,7 @@ def _check_tasks(job: Job) -> None:
         )
 
 
-def _check_ends(job: Job) -> None:
+def _check_limits_finite(job: Job) -> None:
     for name, values in (("optimum", job.optimum), ("worst", job.worst)):
         if values is not None and not np.isfinite(values).all():
             raise InvalidValueError(
@@ -257,7 +257,7 @@ def _text(value: Any) -> str:
     return str(value[0] if isinstance(value, tuple) and len(value) == 1 else value)
 
 
-def _settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
+def _comparison_settings(jobs: dict[str, Job], seed: int, replicates: int) -> dict[str, Any]:
     """Return the settings of the comparison as plain values."""
     job = next(iter(jobs.values()))
     return {
@@ -297,7 +297,7 @@ def _checked_code(label: str, job: Job) -> str | None:
     return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
 
 
-def _joined(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
+def _merged_settings(known: dict[str, Any], new: dict[str, Any], out: Path, *, add: bool) -> dict[str, Any]:
     """Return the settings of an existing comparison with new runs added.
 
     Raises:
@@ -342,7 +342,7 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
 
 
-def _open(path: Path, *, new: bool) -> Path:
+def _prepare_folder(path: Path, *, new: bool) -> Path:
     """Create the folder if needed and check that a new comparison does not mix with other files."""
     if path.is_file():
         raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
@@ -374,7 +374,7 @@ class _ComparisonStore(ReplicateStore):
 
     def folder_of(self, number: int) -> RunFolder | None:
         i = self.missing[number]
-        return None if self.place is None else _begun(self.place / f"replicate-{i}", self.job, self.seeds[i])
+        return None if self.place is None else _open_run_folder(self.place / f"replicate-{i}", self.job, self.seeds[i])
 
     def take(self, group: list[Recorder], found: list[Result]) -> None:
         self.results += found
@@ -388,10 +388,10 @@ class _ComparisonStore(ReplicateStore):
                 shutil.rmtree(recorder.folder.path / "checkpoints", ignore_errors=True)
 
 
-def _begun(path: Path, job: Job, seed: int) -> RunFolder:
+def _open_run_folder(path: Path, job: Job, seed: int) -> RunFolder:
     """Return the folder of a run to start or resume; raise if it was started with other settings."""
     path.mkdir(parents=True, exist_ok=True)
-    # A result here is damaged or from another run, since `_kept` did not load it.
+    # A result here is damaged or from another run, since `_load_finished` did not load it.
     (path / "result.npz").unlink(missing_ok=True)
     folder = RunFolder.part(path)
     plan = plan_of(job, [seed], several=False)
@@ -404,10 +404,12 @@ def _begun(path: Path, job: Job, seed: int) -> RunFolder:
     return folder
 
 
-def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, progress: bool | None) -> list[Result]:
+def _make_replicates(
+    label: str, job: Job, seeds: list[int], folder: Path | None, progress: bool | None
+) -> list[Result]:
     """Return all replicates of one algorithm; load those that are finished and run the others."""
     place = None if folder is None else runs_of(folder, label)
-    there = {} if place is None else _kept(place, job, seeds)
+    there = {} if place is None else _load_finished(place, job, seeds)
     missing = {i: seed for i, seed in enumerate(seeds) if i not in there}
     store = _ComparisonStore(place, job, missing)
     shown = shows_progress(progress)
@@ -419,28 +421,28 @@ def _replicates(label: str, job: Job, seeds: list[int], folder: Path | None, pro
                 run_all(job, list(missing.values()), store, bar)
         except Interrupted as stop:
             number = len(there) + len(store.finished)
-            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_where(folder)}",)
+            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_resume_hint(folder)}",)
             raise
         except FitnessError as error:
-            error.args = (f"{label}: {error}{_where(folder)}",)
+            error.args = (f"{label}: {error}{_resume_hint(folder)}",)
             raise
     if len(store.finished) < len(missing):
         told = min(result.evaluations for result in store.results)
         raise InvalidValueError(
-            f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_where(folder)}"
+            f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_resume_hint(folder)}"
         )
     every = there | store.finished
     return [every[i] for i in range(len(seeds))]
 
 
-def _where(folder: Path | None) -> str:
+def _resume_hint(folder: Path | None) -> str:
     kept = repr(str(folder))
     return (
         "" if folder is None else f"; finished runs are in {kept}: the same again, into that folder, goes on from here"
     )
 
 
-def _kept(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
+def _load_finished(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
     """Load the finished runs of an algorithm, by replicate number."""
     there = {}
     for i, seed in enumerate(seeds):

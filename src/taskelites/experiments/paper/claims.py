@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
     figures: str
 
 
-class Measured:
+class Measurements:
     """Measurements of a comparison that claims refer to."""
 
     def __init__(self, comparison: Comparison) -> None:
@@ -58,7 +58,7 @@ class Measured:
         )
 
 
-M = TypeVar("M", bound=Measured)
+M = TypeVar("M", bound=Measurements)
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Claim(Generic[M]):
     check: Callable[[M], Verdict]
 
 
-def said(holds: bool) -> str:
+def outcome_of(holds: bool) -> str:
     """Return the outcome of a claim that could be checked.
 
     Example:
-        >>> said(True), said(False)
+        >>> outcome_of(True), outcome_of(False)
         ('holds', 'does not hold')
     """
     return "holds" if holds else "does not hold"
@@ -96,6 +96,6 @@ def least_p(runs: int) -> float:
     return 2 / math.comb(2 * runs, runs)
 
 
-def outcomes(claims: Iterable[Claim[M]], now: M) -> list[tuple[str, str]]:
+def outcomes(claims: Iterable[Claim[M]], data: M) -> list[tuple[str, str]]:
     """Return the text and the outcome of each claim."""
-    return [(claim.text, claim.check(now).outcome) for claim in claims]
+    return [(claim.text, claim.check(data).outcome) for claim in claims]

@@ -26,7 +26,7 @@ def machine() -> str:
     return cores if jax.default_backend() == "cpu" else f"one {kind} ({cores})"
 
 
-def made(command: str) -> str:
+def provenance(command: str) -> str:
     """Return date, command and machine in one sentence."""
     return f"Made on {date.today().isoformat()} with `{command}` on {machine()}"
 
@@ -43,11 +43,11 @@ def markdown(frame: "pd.DataFrame") -> list[str]:
     return [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def claim_table(claims: Iterable[Claim[M]], now: M) -> list[str]:
+def claim_table(claims: Iterable[Claim[M]], data: M) -> list[str]:
     """Return a table in Markdown: each claim with its criterion, our figures and the outcome."""
     lines = ["| the paper says | taken to hold if | our figures | |", "|---|---|---|---|"]
     for claim in claims:
-        outcome, figures = claim.check(now)
+        outcome, figures = claim.check(data)
         lines.append(f"| {claim.text} | {claim.criterion} | {figures} | **{outcome}** |")
     return lines
 
@@ -63,11 +63,11 @@ def pair_table(comparison: Comparison, labels: Iterable[str]) -> "pd.DataFrame":
     ).rename(columns={"p_holm": "p (Holm)", "a12": "A12"})
 
 
-def spread(values: np.ndarray, digits: str) -> str:
+def format_quartiles(values: np.ndarray, digits: str) -> str:
     """Format the median and the quartiles of values.
 
     Example:
-        >>> spread(np.array([1.0, 2.0, 3.0]), ".1f")
+        >>> format_quartiles(np.array([1.0, 2.0, 3.0]), ".1f")
         '2.0 (1.5 to 2.5)'
     """
     low, middle, high = quartiles(values)
@@ -76,6 +76,6 @@ def spread(values: np.ndarray, digits: str) -> str:
     return f"{middle:{digits}} ({low:{digits}} to {'never' if math.isinf(high) else f'{high:{digits}}'})"
 
 
-def spacing(comparison: Comparison, label: str) -> int:
+def logging_interval(comparison: Comparison, label: str) -> int:
     """Return the median number of evaluations between two logged points of an algorithm's first run."""
     return int(np.median(np.diff(comparison.results[label][0].history["evaluations"], prepend=0)))

@@ -9,8 +9,7 @@ import math
 import numpy as np
 
 from taskelites.experiments.comparison.comparison import Comparison
-from taskelites.experiments.paper import claims
-from taskelites.experiments.paper.claims import Claim, Verdict, said
+from taskelites.experiments.paper.claims import Claim, Measurements, Verdict, outcome_of
 from taskelites.experiments.statistics import quartiles
 
 FIVE = ("mt-map-elites", "map-elites-random", "cma-es", "map-elites-all", "random")
@@ -24,7 +23,7 @@ def size_label(size: int) -> str:
     return f"size {size}"
 
 
-class Measured(claims.Measured):
+class ArmMeasurements(Measurements):
     """Measurements of the arm experiment."""
 
     def __init__(self, comparison: Comparison) -> None:
@@ -83,31 +82,31 @@ class Measured(claims.Measured):
         return min(self.sizes, key=lambda size: self.median(size_label(size)))
 
 
-def _best_of_five(now: Measured) -> Verdict:
-    gaps = {label: now.median(label) for label in FIVE}
+def _best_of_five(data: ArmMeasurements) -> Verdict:
+    gaps = {label: data.median(label) for label in FIVE}
     figures = "median gap: " + ", ".join(f"{label} {gap:.3g}" for label, gap in gaps.items())
-    others = [now.p(BANDIT, label) for label in FIVE if label != BANDIT]
+    others = [data.p(BANDIT, label) for label in FIVE if label != BANDIT]
     holds = min(gaps, key=lambda label: gaps[label]) == BANDIT and max(others) < 0.05
-    return now.too_few(0.05, figures) or Verdict(said(holds), f"{figures}; greatest p {max(others):.2g}")
+    return data.too_few(0.05, figures) or Verdict(outcome_of(holds), f"{figures}; greatest p {max(others):.2g}")
 
 
-def _all_pairs_differ(now: Measured) -> Verdict:
+def _all_pairs_differ(data: ArmMeasurements) -> Verdict:
     pairs = [(a, b) for i, a in enumerate(FIVE) for b in FIVE[i + 1 :] if {a, b} != {"map-elites-all", "random"}]
-    worst = max(now.p(a, b) for a, b in pairs)
+    worst = max(data.p(a, b) for a, b in pairs)
     figures = f"greatest p of the {len(pairs)} pairs: {worst:.2g}"
-    return now.too_few(1e-10, figures) or Verdict(said(worst < 1e-10), figures)
+    return data.too_few(1e-10, figures) or Verdict(outcome_of(worst < 1e-10), figures)
 
 
-def _all_tasks_is_random(now: Measured) -> Verdict:
-    p = now.p("map-elites-all", "random")
-    ratio = now.median("map-elites-all") / now.median("random")
+def _all_tasks_is_random(data: ArmMeasurements) -> Verdict:
+    p = data.p("map-elites-all", "random")
+    ratio = data.median("map-elites-all") / data.median("random")
     figures = f"p = {p:.2g}; the gap of map-elites-all is {ratio:.3g} times that of random in the median"
-    return now.too_few(0.05, figures) or Verdict(said(p >= 0.05), figures)
+    return data.too_few(0.05, figures) or Verdict(outcome_of(p >= 0.05), figures)
 
 
-def _ahead_at_once(now: Measured) -> Verdict:
+def _ahead_at_once(data: ArmMeasurements) -> Verdict:
     rivals = ("cma-es", "map-elites-random")
-    points = {mean: [now.ahead_from(mean, rival) for rival in rivals] for mean in ("mean_all", "mean")}
+    points = {mean: [data.ahead_from(mean, rival) for rival in rivals] for mean in ("mean_all", "mean")}
 
     def text(mean: str) -> str:
         known = ("never" if point is None else f"from {point:,} evaluations on" for point in points[mean])
@@ -118,76 +117,77 @@ def _ahead_at_once(now: Measured) -> Verdict:
         f"{text('mean')}"
     )
     early = [point is not None and point < 1000 for point in points["mean_all"]]
-    return Verdict(said(all(early)), figures)
+    return Verdict(outcome_of(all(early)), figures)
 
 
-def _solved_quickly(now: Measured) -> Verdict:
-    after = {label: now.solved_after(label) for label in FIVE}
+def _solved_quickly(data: ArmMeasurements) -> Verdict:
+    after = {label: data.solved_after(label) for label in FIVE}
     figures = "median evaluations until all tasks are solved: " + ", ".join(
         f"{label} {'never' if math.isinf(number) else f'{number:,.0f}'}" for label, number in after.items()
     )
-    tasks = len(np.asarray(now.comparison.optimum))
+    tasks = len(np.asarray(data.comparison.optimum))
     # Random draws find the last of n tasks after about n log n of them.
-    if 0.1 * now.comparison.budget < max(tasks * math.log(tasks), now.median_curve(BANDIT, "mean_all")[0][0]):
+    if 0.1 * data.comparison.budget < max(tasks * math.log(tasks), data.median_curve(BANDIT, "mean_all")[0][0]):
         return Verdict("too few evaluations", figures)
-    return Verdict(said(max(after.values()) <= 0.1 * now.comparison.budget), figures)
+    return Verdict(outcome_of(max(after.values()) <= 0.1 * data.comparison.budget), figures)
 
 
-def _random_task_is_cma(now: Measured) -> Verdict:
-    ratio = now.median("map-elites-random") / now.median("cma-es")
+def _random_task_is_cma(data: ArmMeasurements) -> Verdict:
+    ratio = data.median("map-elites-random") / data.median("cma-es")
     figures = (
         f"gap of map-elites-random / gap of cma-es = {ratio:.3g}; of the way from random sampling to the optimum "
-        f"map-elites-random goes {now.closed('map-elites-random')}, cma-es {now.closed('cma-es')}"
+        f"map-elites-random goes {data.closed('map-elites-random')}, cma-es {data.closed('cma-es')}"
     )
-    return Verdict(said(0.5 <= ratio <= 2), figures)
+    return Verdict(outcome_of(0.5 <= ratio <= 2), figures)
 
 
-def _low_baselines(now: Measured) -> Verdict:
-    ratios = {label: now.median(label) / now.median(BANDIT) for label in ("map-elites-all", "random")}
+def _low_baselines(data: ArmMeasurements) -> Verdict:
+    ratios = {label: data.median(label) / data.median(BANDIT) for label in ("map-elites-all", "random")}
     figures = "gap, in gaps of mt-map-elites: " + ", ".join(f"{label} {ratio:.0f}" for label, ratio in ratios.items())
-    return Verdict(said(min(ratios.values()) >= 10), figures)
+    return Verdict(outcome_of(min(ratios.values()) >= 10), figures)
 
 
-def _small_ends_lower(now: Measured) -> Verdict:
-    best = size_label(now.best_size())
-    small = [size_label(size) for size in now.sizes if size < 50]
-    if now.sizes[-1] < 50:
+def _small_ends_lower(data: ArmMeasurements) -> Verdict:
+    best = size_label(data.best_size())
+    small = [size_label(size) for size in data.sizes if size < 50]
+    if data.sizes[-1] < 50:
         return Verdict("too few tasks", "there are no tournaments of 50 tasks or more")
-    rows = [(label, now.median(label), now.p(label, best)) for label in small]
-    figures = f"{best} has the least gap, {now.median(best):.3g}; " + "; ".join(
+    rows = [(label, data.median(label), data.p(label, best)) for label in small]
+    figures = f"{best} has the least gap, {data.median(best):.3g}; " + "; ".join(
         f"{label}: {gap:.3g} (p = {p:.2g})" for label, gap, p in rows
     )
-    holds = all(gap > now.median(best) and p < 0.01 for _, gap, p in rows)
-    return now.too_few(0.01, figures) or Verdict(said(holds), figures)
+    holds = all(gap > data.median(best) and p < 0.01 for _, gap, p in rows)
+    return data.too_few(0.01, figures) or Verdict(outcome_of(holds), figures)
 
 
-def _large_is_slow(now: Measured) -> Verdict:
-    labels = [size_label(size) for size in now.sizes if size > 1000]
+def _large_is_slow(data: ArmMeasurements) -> Verdict:
+    labels = [size_label(size) for size in data.sizes if size > 1000]
     if not labels:
         return Verdict("too few tasks", "there are no tournaments of more than 1000 tasks")
-    best = size_label(now.best_size())
-    slow = all(now.median(label, "area") < now.median(BANDIT, "area") for label in labels)
-    ratios = [now.median(label) / now.median(best) for label in labels]
+    best = size_label(data.best_size())
+    slow = all(data.median(label, "area") < data.median(BANDIT, "area") for label in labels)
+    ratios = [data.median(label) / data.median(best) for label in labels]
     figures = "; ".join(
-        f"{label}: area {now.median(label, 'area'):.5g} (bandit {now.median(BANDIT, 'area'):.5g}), "
-        f"gap {now.median(label):.3g}, {ratio:.3g} times that of {best}; of the way from random sampling to the "
-        f"optimum it goes {now.closed(label)}, {best} {now.closed(best)}"
+        f"{label}: area {data.median(label, 'area'):.5g} (bandit {data.median(BANDIT, 'area'):.5g}), "
+        f"gap {data.median(label):.3g}, {ratio:.3g} times that of {best}; of the way from random sampling to the "
+        f"optimum it goes {data.closed(label)}, {best} {data.closed(best)}"
         for label, ratio in zip(labels, ratios, strict=True)
     )
-    return Verdict(said(slow and max(ratios) <= 1.5), figures)
+    return Verdict(outcome_of(slow and max(ratios) <= 1.5), figures)
 
 
-def _bandit_is_best(now: Measured) -> Verdict:
-    best = size_label(now.best_size())
-    own = size_label(min(now.bandit_sizes(), key=lambda size: now.median(size_label(size))))
-    ratio = now.median(BANDIT) / now.median(best)
+def _bandit_is_best(data: ArmMeasurements) -> Verdict:
+    best = size_label(data.best_size())
+    own = size_label(min(data.bandit_sizes(), key=lambda size: data.median(size_label(size))))
+    ratio = data.median(BANDIT) / data.median(best)
     figures = (
-        f"gap of the bandit / gap of the best fixed size ({best}) = {ratio:.3g}, p = {now.p(BANDIT, best):.2g}; of the "
-        f"way from random sampling to the optimum the bandit goes {now.closed(BANDIT)}, {best} {now.closed(best)}; "
-        f"area {now.median(BANDIT, 'area'):.5g} against {now.median(best, 'area'):.5g}. Against the best of the sizes "
-        f"that it chooses from ({own}) the ratio is {now.median(BANDIT) / now.median(own):.3g}"
+        f"gap of the bandit / gap of the best fixed size ({best}) = {ratio:.3g}, p = {data.p(BANDIT, best):.2g}; of "
+        f"the way from random sampling to the optimum the bandit goes {data.closed(BANDIT)}, {best} "
+        f"{data.closed(best)}; area {data.median(BANDIT, 'area'):.5g} against {data.median(best, 'area'):.5g}. "
+        f"Against the best of the sizes that it chooses from ({own}) the ratio is "
+        f"{data.median(BANDIT) / data.median(own):.3g}"
     )
-    return Verdict(said(ratio <= 1.25), figures)
+    return Verdict(outcome_of(ratio <= 1.25), figures)
 
 
 CLAIMS = (

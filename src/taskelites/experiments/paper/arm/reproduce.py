@@ -14,7 +14,7 @@ from taskelites.algorithms import CmaEs, MultiTaskMapElites
 from taskelites.domains import domain
 from taskelites.experiments.comparison.comparison import Comparison, save_figure
 from taskelites.experiments.comparison.run import compare
-from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, NEWER_CMA, SIZES, Measured, size_label
+from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, NEWER_CMA, SIZES, ArmMeasurements, size_label
 from taskelites.experiments.paper.arm.page import page_text
 from taskelites.experiments.paper.claims import outcomes
 from taskelites.problem.problem import Domain
@@ -76,7 +76,7 @@ def reproduce_arm(
 
 def verdicts(out: str | os.PathLike[str]) -> list[tuple[str, str]]:
     """Return the text and the outcome of each claim, for the experiment in a folder."""
-    return outcomes(CLAIMS, Measured(Comparison.load(out)))
+    return outcomes(CLAIMS, ArmMeasurements(Comparison.load(out)))
 
 
 def figure(comparison: Comparison, arm: Domain) -> Any:

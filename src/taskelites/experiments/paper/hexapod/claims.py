@@ -12,8 +12,7 @@ import numpy as np
 from taskelites.algorithms import Monet
 from taskelites.analysis import Transfer
 from taskelites.experiments.comparison.comparison import Comparison
-from taskelites.experiments.paper import claims
-from taskelites.experiments.paper.claims import Claim, Verdict, said
+from taskelites.experiments.paper.claims import Claim, Measurements, Verdict, outcome_of
 from taskelites.experiments.paper.hexapod.map import SHARE, asymmetry, body_table, gene_table, leg_shifts
 from taskelites.results.result import Result
 
@@ -34,7 +33,7 @@ _FEW_RUNS = 5
 _FEW_BODIES = 10
 
 
-class Measured(claims.Measured):
+class HexapodMeasurements(Measurements):
     """Measurements of the hexapod experiment.
 
     Args:
@@ -157,56 +156,56 @@ class Measured(claims.Measured):
         return Verdict("too few evaluations", f"{figures}; {per_task:.3g} evaluations a task")
 
 
-def _ranked(now: Measured, label: str, rivals: list[str], holds: bool) -> Verdict:
+def _ranked(data: HexapodMeasurements, label: str, rivals: list[str], holds: bool) -> Verdict:
     """Return the verdict on an algorithm's rank, which must also differ significantly from these rivals."""
-    greatest = max((now.p(label, rival) for rival in rivals), default=1.0)
-    figures = now.medians() + (f"; greatest p {greatest:.2g}" if rivals else "")
-    early = now.too_short(now.per_task, figures) or now.too_few(0.05, figures)
-    return early or Verdict(said(holds and greatest < 0.05), figures)
+    greatest = max((data.p(label, rival) for rival in rivals), default=1.0)
+    figures = data.medians() + (f"; greatest p {greatest:.2g}" if rivals else "")
+    early = data.too_short(data.per_task, figures) or data.too_few(0.05, figures)
+    return early or Verdict(outcome_of(holds and greatest < 0.05), figures)
 
 
-def _best_of_four(now: Measured) -> Verdict:
-    return _ranked(now, BANDIT, [label for label in FOUR if label != BANDIT], now.order()[0] == BANDIT)
+def _best_of_four(data: HexapodMeasurements) -> Verdict:
+    return _ranked(data, BANDIT, [label for label in FOUR if label != BANDIT], data.order()[0] == BANDIT)
 
 
-def _all_pairs_differ(now: Measured) -> Verdict:
+def _all_pairs_differ(data: HexapodMeasurements) -> Verdict:
     pairs = [(a, b) for i, a in enumerate(FOUR) for b in FOUR[i + 1 :]]
-    found = {pair: now.p(*pair) for pair in pairs}
+    found = {pair: data.p(*pair) for pair in pairs}
     worst = max(found, key=lambda pair: found[pair])
     figures = f"greatest p of the {len(pairs)} pairs: {found[worst]:.2g} ({worst[0]} and {worst[1]})"
-    early = now.too_short(now.per_task, figures) or now.too_few(0.0005, figures)
-    return early or Verdict(said(found[worst] < 0.0005), figures)
+    early = data.too_short(data.per_task, figures) or data.too_few(0.0005, figures)
+    return early or Verdict(outcome_of(found[worst] < 0.0005), figures)
 
 
-def _random_task_second(now: Measured) -> Verdict:
-    order = now.order()
+def _random_task_second(data: HexapodMeasurements) -> Verdict:
+    order = data.order()
     behind = order[order.index(RANDOM_TASK) + 1 :]
-    return _ranked(now, RANDOM_TASK, behind, order[1] == RANDOM_TASK)
+    return _ranked(data, RANDOM_TASK, behind, order[1] == RANDOM_TASK)
 
 
-def _cma_last(now: Measured) -> Verdict:
-    return _ranked(now, CMA, [label for label in FOUR if label != CMA], now.order()[-1] == CMA)
+def _cma_last(data: HexapodMeasurements) -> Verdict:
+    return _ranked(data, CMA, [label for label in FOUR if label != CMA], data.order()[-1] == CMA)
 
 
-def _mean(now: Measured) -> Verdict:
+def _mean(data: HexapodMeasurements) -> Verdict:
     figures = (
-        f"{now.median(BANDIT):.3f} m in the median of {now.runs} runs of {now.comparison.budget:,} evaluations on "
-        f"{len(now.comparison.worst):,} bodies; {now.map_mean:.3f} m in the map of {len(now.map):,} bodies after "
-        f"{now.map.evaluations:,}, each gait simulated again. Another simulator and other rules: metres can't be "
+        f"{data.median(BANDIT):.3f} m in the median of {data.runs} runs of {data.comparison.budget:,} evaluations on "
+        f"{len(data.comparison.worst):,} bodies; {data.map_mean:.3f} m in the map of {len(data.map):,} bodies after "
+        f"{data.map.evaluations:,}, each gait simulated again. Another simulator and other rules: metres can't be "
         "compared exactly"
     )
-    short = max(now.per_task, now.map_per_task) < 0.9 * PAPER_BUDGET / PAPER_TASKS
-    if short and now.level < PAPER_MEAN - 0.1:
+    short = max(data.per_task, data.map_per_task) < 0.9 * PAPER_BUDGET / PAPER_TASKS
+    if short and data.level < PAPER_MEAN - 0.1:
         return Verdict("too few evaluations", figures)
-    return Verdict(said(abs(now.level - PAPER_MEAN) <= 0.1), figures)
+    return Verdict(outcome_of(abs(data.level - PAPER_MEAN) <= 0.1), figures)
 
 
-def _few_single_runs_pass(now: Measured) -> Verdict:
-    finals, budget = now.finals, now.single.budget
-    above = int((finals > now.level).sum())
-    own = now.map.fitness[now.task]
+def _few_single_runs_pass(data: HexapodMeasurements) -> Verdict:
+    finals, budget = data.finals, data.single.budget
+    above = int((finals > data.level).sum())
+    own = data.map.fitness[data.task]
     figures = (
-        f"{above} of {len(finals)} runs of {budget:,} evaluations end above {now.level:.3f} m, the mean of "
+        f"{above} of {len(finals)} runs of {budget:,} evaluations end above {data.level:.3f} m, the mean of "
         f"mt-map-elites, and {int((finals > PAPER_MEAN).sum())} above 0.7 m; they end between {finals.min():.3f} and "
         f"{finals.max():.3f} m, {np.median(finals):.3f} in the median. On the same body the map has "
         + (f"{own:.3f} m, which {int((finals > own).sum())} pass" if np.isfinite(own) else "no gait")
@@ -215,71 +214,71 @@ def _few_single_runs_pass(now: Measured) -> Verdict:
         return Verdict("too few replicates", figures)
     if budget < STALLED_AFTER:
         return Verdict("too few evaluations", figures)
-    return Verdict(said(above < len(finals) / 2), figures)
+    return Verdict(outcome_of(above < len(finals) / 2), figures)
 
 
-def _single_runs_stall(now: Measured) -> Verdict:
-    table = now.single_table
+def _single_runs_stall(data: HexapodMeasurements) -> Verdict:
+    table = data.single_table
     stalled = int((table["gained_after_10000"] < 0.05).sum())
     gained = table["gained_after_10000"].median()
     figures = (
         f"{stalled} of {len(table)} runs gain less than 5 % of their final value after {STALLED_AFTER:,} evaluations; "
         f"the median run gains {100 * gained:.1f} %"
     )
-    if now.single.budget < 2 * STALLED_AFTER:
-        return Verdict("too few evaluations", f"runs of {now.single.budget:,} evaluations can't tell")
+    if data.single.budget < 2 * STALLED_AFTER:
+        return Verdict("too few evaluations", f"runs of {data.single.budget:,} evaluations can't tell")
     if len(table) < _FEW_RUNS:
         return Verdict("too few replicates", figures)
-    return Verdict(said(stalled > len(table) / 2), figures)
+    return Verdict(outcome_of(stalled > len(table) / 2), figures)
 
 
-def _genes_share_ranges(now: Measured) -> Verdict:
-    half = now.genes["half"].to_numpy()
+def _genes_share_ranges(data: HexapodMeasurements) -> Verdict:
+    half = data.genes["half"].to_numpy()
     narrow = half < 0.25
-    tightest, widest = now.genes["gene"][half.argmin()], now.genes["gene"][half.argmax()]
+    tightest, widest = data.genes["gene"][half.argmin()], data.genes["gene"][half.argmax()]
     figures = (
         f"{narrow.sum()} of {len(half)} genes; half of the elites lie within {np.median(half):.2f} of the range in the "
         f"median gene, {half.min():.2f} in the tightest ({tightest}), {half.max():.2f} in the widest ({widest})"
     )
-    return now.too_short(now.map_per_task, figures) or Verdict(said(narrow.mean() >= 0.75), figures)
+    return data.too_short(data.map_per_task, figures) or Verdict(outcome_of(narrow.mean() >= 0.75), figures)
 
 
-def _transfer_text(now: Measured) -> str:
+def _transfer_text(data: HexapodMeasurements) -> str:
     parts = [
         f"{name}: {np.median(values):.3f} m in the median, {values.mean():.3f} in the mean"
-        for name, values in now.pooled.items()
+        for name, values in data.pooled.items()
         if len(values)
     ]
     return "; ".join(parts)
 
 
-def _copies_fail(now: Measured) -> Verdict:
-    values = list(now.pooled.values())[-1]
-    own = float(np.nanmedian(now.transfer.own))
+def _copies_fail(data: HexapodMeasurements) -> Verdict:
+    values = list(data.pooled.values())[-1]
+    own = float(np.nanmedian(data.transfer.own))
     if not len(values):
         return Verdict("too few tasks", "no elite could be tried on another task")
-    apart = now.transfer.differences(now.best_number)
+    apart = data.transfer.differences(data.best_number)
     each = [float(np.median(row[~np.isnan(row)])) for row in apart if not np.isnan(row).all()]
     figures = (
-        f"{_transfer_text(now)}, where a task's own elite walks {own:.3f} m in the median; the copy is better in "
+        f"{_transfer_text(data)}, where a task's own elite walks {own:.3f} m in the median; the copy is better in "
         f"{100 * np.mean(values > 0):.1f} % of the cases, and the elite that is copied best loses "
         f"{-max(each):.3f} m in the median"
     )
     holds = own > 0 and float(np.median(values)) <= -0.5 * own
-    return now.too_short(now.map_per_task, figures) or Verdict(said(holds), figures)
+    return data.too_short(data.map_per_task, figures) or Verdict(outcome_of(holds), figures)
 
 
-def _about_minus_04(now: Measured) -> Verdict:
-    values = list(now.pooled.values())[-1]
-    figures = _transfer_text(now)
+def _about_minus_04(data: HexapodMeasurements) -> Verdict:
+    values = list(data.pooled.values())[-1]
+    figures = _transfer_text(data)
     if not len(values):
         return Verdict("too few tasks", "no elite could be tried on another task")
     near = abs(float(np.median(values)) - PAPER_TRANSFER) <= 0.1
-    return now.too_short(now.map_per_task, figures) or Verdict(said(near), figures)
+    return data.too_short(data.map_per_task, figures) or Verdict(outcome_of(near), figures)
 
 
-def _large_middle_legs(now: Measured) -> Verdict:
-    shifts = leg_shifts(now.map)
+def _large_middle_legs(data: HexapodMeasurements) -> Verdict:
+    shifts = leg_shifts(data.map)
     parts = []
     for place, found in shifts.items():
         femur, tibia = (1000 * found[part].difference for part in ("femur", "tibia"))
@@ -288,21 +287,21 @@ def _large_middle_legs(now: Measured) -> Verdict:
             f"{place} {1000 * leg.difference:+.1f} mm ({leg.errors:+.1f} standard errors; femurs {femur:+.1f}, "
             f"tibias {tibia:+.1f})"
         )
-    number = min(now.best_number, int(now.map.solved.sum()))
-    usual, best = asymmetry(now.map)
+    number = min(data.best_number, int(data.map.solved.sum()))
+    usual, best = asymmetry(data.map)
     figures = (
-        f"legs of the best {number} of {len(now.map):,} bodies against all: {'; '.join(parts)}. Left and right differ "
+        f"legs of the best {number} of {len(data.map):,} bodies against all: {'; '.join(parts)}. Left and right differ "
         f"by {usual + best.difference:.3f} of their range in the best, {usual:.3f} in all "
         f"({best.errors:+.1f} standard errors)"
     )
-    if len(now.map) * SHARE < _FEW_BODIES:
+    if len(data.map) * SHARE < _FEW_BODIES:
         return Verdict("too few tasks", figures)
     wanted = {"middle": 1, "front": -1, "rear": -1}
     holds = all(sign * shifts[place]["leg"].errors >= 2 for place, sign in wanted.items())
-    return now.too_short(now.map_per_task, figures) or Verdict(said(holds), figures)
+    return data.too_short(data.map_per_task, figures) or Verdict(outcome_of(holds), figures)
 
 
-CLAIMS: tuple[Claim[Measured], ...] = (
+CLAIMS: tuple[Claim[HexapodMeasurements], ...] = (
     Claim(
         "Multi-task MAP-Elites is the best of the four.",
         "its median final mean over all tasks is the highest, with p < 0.05 against each other",

@@ -6,7 +6,14 @@ import numpy as np
 
 from taskelites.analysis.elites import best_elites
 from taskelites.domains.hexapod.body import BASE, FEMUR, LEG_NAMES, LEGS, NOMINAL, TIBIA, links
-from taskelites.experiments.paper.hexapod.claims import BANDIT, CMA, PAPER_MEAN, PAPER_TRANSFER, TOP, Measured
+from taskelites.experiments.paper.hexapod.claims import (
+    BANDIT,
+    CMA,
+    PAPER_MEAN,
+    PAPER_TRANSFER,
+    TOP,
+    HexapodMeasurements,
+)
 from taskelites.experiments.paper.hexapod.map import JOINTS, PAIRS, PARTS, leg_shifts
 
 # Angles of the projection: the view is from behind, the left and above.
@@ -20,7 +27,7 @@ def _colour(number: int) -> str:
     return COLOURS[number]
 
 
-def figure(now: Measured, algorithms: list[str]) -> Any:
+def figure(data: HexapodMeasurements, algorithms: list[str]) -> Any:
     """Plot bodies, curves, final values, and the runs of CMA-ES on one body (figure 3 of the paper)."""
     import matplotlib.pyplot as plt
 
@@ -30,7 +37,7 @@ def figure(now: Measured, algorithms: list[str]) -> Any:
     parts: Any = whole.subfigures(2, 1, height_ratios=[1, 1.35])
     top, bottom = parts
     drawings: Any = top.subplots(1, 4)
-    bodies = np.asarray(now.comparison.results[BANDIT][0].tasks.descriptors)
+    bodies = np.asarray(data.comparison.results[BANDIT][0].tasks.descriptors)
     shown = [NOMINAL, *bodies[: len(drawings) - 1]]
     for i, (ax, lengths) in enumerate(zip(drawings, shown, strict=False)):
         show_body(lengths, ax, legend=i == 0)
@@ -39,32 +46,32 @@ def figure(now: Measured, algorithms: list[str]) -> Any:
     for ax in drawings[len(shown) :]:
         ax.set_axis_off()
     left, middle, right = bottom.subplots(1, 3, width_ratios=[1.25, 1, 1.1])
-    curves(now.comparison, ax=left, labels=algorithms)
+    curves(data.comparison, ax=left, labels=algorithms)
     left.set(ylabel="mean fitness over all bodies, m")
     left.set_title("E  median and quartiles", fontsize="medium")
-    finals(now.comparison, ax=middle, labels=algorithms)
-    middle.set(xlabel=f"mean fitness over all bodies, m\nafter {now.comparison.budget:,} evaluations")
+    finals(data.comparison, ax=middle, labels=algorithms)
+    middle.set(xlabel=f"mean fitness over all bodies, m\nafter {data.comparison.budget:,} evaluations")
     middle.set_yticks(middle.get_yticks(), [label.replace("-elites-", "-elites-\n") for label in algorithms])
     middle.set_title("F  final values", fontsize="medium")
-    draw_single(now, right)
-    right.set_title(f"G  CMA-ES on one body, {len(now.finals)} runs", fontsize="medium")
+    draw_single(data, right)
+    right.set_title(f"G  CMA-ES on one body, {len(data.finals)} runs", fontsize="medium")
     return whole
 
 
-def map_figure(now: Measured) -> Any:
+def map_figure(data: HexapodMeasurements) -> Any:
     """Plot genomes, transfer and bodies of a map (figure 4 of the paper, and its claims about bodies)."""
     import matplotlib.pyplot as plt
 
     whole = plt.figure(figsize=(14, 9.4), layout="constrained")
     parts: Any = whole.subfigures(2, 1)
     top, bottom = parts
-    draw_genomes(now, top.subplots())
+    draw_genomes(data, top.subplots())
     left, middle, right = bottom.subplots(1, 3, width_ratios=[1.5, 1.2, 0.9])
-    draw_transfer(now, left)
-    draw_lengths(now, middle)
-    best = int(best_elites(now.map, 0.0, least=1)[0])
-    show_body(np.asarray(now.map.tasks.descriptors)[best], right, legend=True)
-    right.set_title(f"D  the best body: {now.map.fitness[best]:.2f} m", fontsize="medium")
+    draw_transfer(data, left)
+    draw_lengths(data, middle)
+    best = int(best_elites(data.map, 0.0, least=1)[0])
+    show_body(np.asarray(data.map.tasks.descriptors)[best], right, legend=True)
+    right.set_title(f"D  the best body: {data.map.fitness[best]:.2f} m", fontsize="medium")
     return whole
 
 
@@ -107,27 +114,27 @@ def draw_body(lengths: np.ndarray, ax: Any, *, legend: bool = False) -> None:
     ax.set_axis_off()
 
 
-def draw_single(now: Measured, ax: Any) -> None:
+def draw_single(data: HexapodMeasurements, ax: Any) -> None:
     """Draw the best fitness over evaluations of each run of CMA-ES on one body, and their median."""
-    runs = now.single.results[CMA]
-    points, values = now.single.curves(CMA)
+    runs = data.single.results[CMA]
+    points, values = data.single.curves(CMA)
     for run in values:
         ax.plot(points, run, color=_colour(2), linewidth=0.8, alpha=0.7, marker="o" if len(run) == 1 else "")
     ax.plot(points, np.median(values, axis=0), color="black", linewidth=2.5, label=f"median of {len(runs)}")
-    ax.axhline(now.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {now.level:.2f} m")
+    ax.axhline(data.level, color=_colour(0), linestyle="--", label=f"mean of mt-map-elites, {data.level:.2f} m")
     ax.axhline(PAPER_MEAN, color=_colour(7), linestyle=":", label="the same in the paper, 0.7 m")
-    low, high = min(float(values.min()), now.level, PAPER_MEAN), max(float(values.max()), now.level, PAPER_MEAN)
+    low, high = min(float(values.min()), data.level, PAPER_MEAN), max(float(values.max()), data.level, PAPER_MEAN)
     ax.locator_params(axis="x", nbins=5)  # six-digit labels would overlap
     ax.set(xlabel="evaluations", ylabel="fitness, m", ylim=(low - 0.05 * (high - low), high + 0.3 * (high - low)))
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small", loc="upper left")
 
 
-def draw_genomes(now: Measured, ax: Any) -> None:
+def draw_genomes(data: HexapodMeasurements, ax: Any) -> None:
     """Draw each gene of each elite as a point, coloured by its fitness, and the best genomes as lines."""
-    solved = np.flatnonzero(now.map.solved)
-    order = solved[np.argsort(now.map.fitness[solved], kind="stable")]
-    genes, fitness = now.map.solutions[order], now.map.fitness[order]
+    solved = np.flatnonzero(data.map.solved)
+    order = solved[np.argsort(data.map.fitness[solved], kind="stable")]
+    genes, fitness = data.map.solutions[order], data.map.fitness[order]
     columns = np.arange(genes.shape[1])
     # Jitter within the column, because thousands of points would hide each other.
     beside = np.random.default_rng(0).uniform(-0.36, 0.36, genes.shape)
@@ -155,18 +162,18 @@ def draw_genomes(now: Measured, ax: Any) -> None:
         if i:
             ax.axvline(start - 0.5, color="black", linewidth=1)
     ax.set_title(
-        f"A  genomes of {len(order):,} elites after {now.map.evaluations:,} evaluations, the best {TOP} as lines "
+        f"A  genomes of {len(order):,} elites after {data.map.evaluations:,} evaluations, the best {TOP} as lines "
         "(a, p, d: amplitude, phase, duty cycle)",
         fontsize="medium",
     )
 
 
-def draw_transfer(now: Measured, ax: Any) -> None:
+def draw_transfer(data: HexapodMeasurements, ax: Any) -> None:
     """Draw the fitness of the best elites on other tasks, relative to the elite of each task."""
     from taskelites.show.analyses import difference_boxes
 
-    each = now.transfer.differences(TOP)
-    difference_boxes(ax, each, {name.replace("top ", "top\n"): values for name, values in now.pooled.items()})
+    each = data.transfer.differences(TOP)
+    difference_boxes(ax, each, {name.replace("top ", "top\n"): values for name, values in data.pooled.items()})
     ax.axhline(PAPER_TRANSFER, color=_colour(7), linestyle=":", label="about where the paper has it")
     ax.set(xlabel="elites, the best one first; then the best ten and 5 % together", ylabel="copy minus own elite, m")
     ax.set_title("B  top elites on all other bodies (boxes: quartiles, whiskers: 5 to 95 %)", fontsize="medium")
@@ -174,9 +181,9 @@ def draw_transfer(now: Measured, ax: Any) -> None:
     ax.legend(fontsize="small", loc="upper right")
 
 
-def draw_lengths(now: Measured, ax: Any) -> None:
+def draw_lengths(data: HexapodMeasurements, ax: Any) -> None:
     """Draw how much longer segments are in the best bodies than in all bodies."""
-    shifts = leg_shifts(now.map)
+    shifts = leg_shifts(data.map)
     width = 0.35
     for i, (part, span, colour) in enumerate((("femur", FEMUR, _colour(0)), ("tibia", TIBIA, _colour(1)))):
         found = [shifts[place][part] for place in PAIRS]
@@ -194,7 +201,7 @@ def draw_lengths(now: Measured, ax: Any) -> None:
     ax.axhline(0, color="black", linewidth=1)
     ax.set_xticks(range(len(PAIRS)), [f"{place} legs" for place in PAIRS])
     ax.set(ylabel="longer than in all bodies, % of the range")
-    ax.set_title(f"C  lengths of the best {now.best_number} bodies (bars: 2 standard errors)", fontsize="medium")
+    ax.set_title(f"C  lengths of the best {data.best_number} bodies (bars: 2 standard errors)", fontsize="medium")
     _make_room(ax)
     ax.grid(axis="y", alpha=0.3)
     ax.legend(fontsize="small", loc="upper right", ncols=2)

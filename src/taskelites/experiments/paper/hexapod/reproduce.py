@@ -20,7 +20,7 @@ from taskelites.domains import domain
 from taskelites.errors import InvalidValueError, TaskWarning, whole_number
 from taskelites.experiments.comparison.comparison import Comparison, save_figure
 from taskelites.experiments.comparison.run import label_algorithms
-from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, CMA, FOLLOWUPS, FOUR, TOP, Measured
+from taskelites.experiments.paper.hexapod.claims import BANDIT, CLAIMS, CMA, FOLLOWUPS, FOUR, TOP, HexapodMeasurements
 from taskelites.experiments.paper.hexapod.map import SHARE
 from taskelites.experiments.paper.hexapod.page import page_text, transfer_table
 from taskelites.experiments.paper.hexapod.runs import RunMaker, run_curves, run_table, typical_map
@@ -139,11 +139,11 @@ def reproduce_hexapod(
             sizes = {"replicates": followups, "evaluations": evaluations, "ahead": ahead}
             later = maker.compare("followup", bodies, FOLLOWUPS, **sizes)
         if pilots:
-            pilot = _pilot(maker, make, pilots, ahead)
+            pilot = _run_pilot(maker, make, pilots, ahead)
         elites = best_elites(mapped, SHARE, least=TOP)
         transfer = evaluate_transfer(mapped, make(tasks=mapped.tasks), elites, folder / "transfer.npz", progress=shown)
-        now = Measured(main, single, mapped, transfer, task, followups=later, pilot=pilot)
-        return _write(now, algorithms, folder, command)
+        data = HexapodMeasurements(main, single, mapped, transfer, task, followups=later, pilot=pilot)
+        return _write_outputs(data, algorithms, folder, command)
 
 
 # Engines that compute in 32 bits; their maps are simulated again.
@@ -151,7 +151,7 @@ _SINGLE_PRECISION = ("warp", "mjx")
 _PILOT_BODIES, _PILOT_EVALUATIONS = 200, 100_000
 
 
-def _pilot(maker: RunMaker, make: Any, replicates: int, ahead: int) -> Comparison:
+def _run_pilot(maker: RunMaker, make: Any, replicates: int, ahead: int) -> Comparison:
     """Return a comparison of Multi-task MAP-Elites with and without asking batches ahead."""
     bodies = make(tasks=_PILOT_BODIES)
     found: dict[str, list[Result]] = {}
@@ -202,41 +202,41 @@ def _read_map(path: str | os.PathLike[str], engine: str, yaw: bool) -> Result:
     return result
 
 
-def _write(now: Measured, algorithms: list[str], folder: Path, command: str | None) -> Path:
+def _write_outputs(data: HexapodMeasurements, algorithms: list[str], folder: Path, command: str | None) -> Path:
     """Write the page, the figures and the tables."""
     # Imported late because matplotlib is slow to import.
     from taskelites.experiments.paper.hexapod.figure import figure, map_figure
 
-    for place, comparison in ((folder, now.comparison), (folder / "single", now.single)):
+    for place, comparison in ((folder, data.comparison), (folder / "single", data.single)):
         comparison.save(place)
     tables = {
-        "claims": _claims(now),
-        "single": now.single_table,
-        "genes": now.genes,
-        "bodies": now.bodies,
-        "transfer": transfer_table(now),
-        "replicates": run_table(now.comparison),
-        "curves": run_curves(now.comparison),
-        "single/replicates": run_table(now.single),
-        "single/curves": run_curves(now.single),
+        "claims": _claim_frame(data),
+        "single": data.single_table,
+        "genes": data.genes,
+        "bodies": data.bodies,
+        "transfer": transfer_table(data),
+        "replicates": run_table(data.comparison),
+        "curves": run_curves(data.comparison),
+        "single/replicates": run_table(data.single),
+        "single/curves": run_curves(data.single),
     }
-    for name, part in (("followups", now.followups), ("pilot", now.pilot)):
+    for name, part in (("followups", data.followups), ("pilot", data.pilot)):
         if part is not None:
             tables |= {name: run_table(part), f"{name}-curves": run_curves(part)}
     for name, frame in tables.items():
         write_text(folder / f"{name}.csv", frame.to_csv(index=False))
-    save_figure(figure(now, algorithms), folder / "hexapod")
-    save_figure(map_figure(now), folder / "hexapod-map")
+    save_figure(figure(data, algorithms), folder / "hexapod")
+    save_figure(map_figure(data), folder / "hexapod-map")
     page = folder / "hexapod.md"
-    write_text(page, page_text(now, algorithms, command))
+    write_text(page, page_text(data, algorithms, command))
     return page
 
 
-def _claims(now: Measured) -> "pd.DataFrame":
+def _claim_frame(data: HexapodMeasurements) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
     for claim in CLAIMS:
-        outcome, figures = claim.check(now)
+        outcome, figures = claim.check(data)
         rows.append({"claim": claim.text, "criterion": claim.criterion, "figures": figures, "outcome": outcome})
     return pd.DataFrame(rows)

@@ -103,8 +103,8 @@ class RunMaker:
                 progress=self.shown,
                 **sizes,
             )
-            results = self._again(label, made.results[label])
-            whole = _typical(results) if (kind, label) == ("", BANDIT) else None
+            results = self._simulate_again(label, made.results[label])
+            whole = _typical_index(results) if (kind, label) == ("", BANDIT) else None
             save_runs(path, FinishedRuns(results, made.settings), whole)
         runs = load_runs(path, domain.tasks)
         plain = about_algorithm(as_algorithm(algorithm))
@@ -117,9 +117,9 @@ class RunMaker:
                     f"{str(path)!r} holds runs with {setting} {known.get(setting)!r}, and this experiment has "
                     f"{value!r}; make them agree, or name a new folder"
                 )
-        return FinishedRuns([_as_simulated_again(run) for run in runs.results], runs.settings)
+        return FinishedRuns([_with_native_fitness(run) for run in runs.results], runs.settings)
 
-    def _again(self, label: str, runs: list[Result]) -> list[Result]:
+    def _simulate_again(self, label: str, runs: list[Result]) -> list[Result]:
         """Return the runs with `corrected` set to the fitness of their elites in native MuJoCo."""
         if self.native is None:
             return runs
@@ -128,14 +128,14 @@ class RunMaker:
         return [reevaluate(run, self.native(tasks=run.tasks), samples=1, progress=False) for run in runs]
 
 
-def _as_simulated_again(run: Result) -> Result:
+def _with_native_fitness(run: Result) -> Result:
     """Return the run with `fitness` and `corrected` swapped, if it was simulated again."""
     return run if run.corrected is None else replace(run, fitness=run.corrected, corrected=run.fitness)
 
 
-def _typical(results: list[Result]) -> int:
+def _typical_index(results: list[Result]) -> int:
     """Return the index of the run whose final mean is nearest to the median."""
-    finals = np.array([np.nanmean(_as_simulated_again(run).fitness) for run in results])
+    finals = np.array([np.nanmean(_with_native_fitness(run).fitness) for run in results])
     return int(np.abs(finals - np.median(finals)).argmin())
 
 
@@ -156,8 +156,8 @@ def run_table(comparison: Comparison) -> "pd.DataFrame":
     frame = comparison.replicates()
     settings = comparison.settings
     runs = [run for results in comparison.results.values() for run in results]
-    believed = [np.nan if run.corrected is None else _believed(run, comparison.worst) for run in runs]
-    ranks = [np.nan if run.corrected is None else _ranks(run) for run in runs]
+    believed = [np.nan if run.corrected is None else _mean_in_search(run, comparison.worst) for run in runs]
+    ranks = [np.nan if run.corrected is None else _rank_correlation(run) for run in runs]
     return frame.assign(
         tasks=len(comparison.worst),
         evaluations=[run.evaluations for run in runs],
@@ -169,12 +169,12 @@ def run_table(comparison: Comparison) -> "pd.DataFrame":
     )
 
 
-def _believed(run: Result, worst: np.ndarray) -> float:
+def _mean_in_search(run: Result, worst: np.ndarray) -> float:
     assert run.corrected is not None  # checked by the caller
     return float(metrics.mean_all(run.corrected, worst))
 
 
-def _ranks(run: Result) -> float:
+def _rank_correlation(run: Result) -> float:
     assert run.corrected is not None  # checked by the caller
     both = np.isfinite(run.fitness) & np.isfinite(run.corrected)
     return float(spearmanr(run.fitness[both], run.corrected[both]).statistic) if both.sum() > 1 else np.nan
