@@ -12,6 +12,13 @@ from taskelites.errors import InvalidValueError
 _EXACT_PAIRS = 10_000
 
 
+def _two_groups(first: Any, second: Any, test: str) -> tuple[np.ndarray, np.ndarray]:
+    groups = [np.asarray(values, dtype=np.float64) for values in (first, second)]
+    if any(len(group) == 0 or np.isnan(group).any() for group in groups):
+        raise InvalidValueError(f"{test} needs at least one number in each group, and no NaN")
+    return groups[0], groups[1]
+
+
 def mann_whitney(first: Any, second: Any) -> float:
     """Return the two-sided p-value of the Mann-Whitney U test.
 
@@ -29,14 +36,22 @@ def mann_whitney(first: Any, second: Any) -> float:
         >>> round(mann_whitney([1, 2, 3], [4, 5, 6]), 3)
         0.1
     """
-    a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
-    if len(a) == 0 or len(b) == 0 or np.isnan(a).any() or np.isnan(b).any():
-        raise InvalidValueError("the Mann-Whitney test needs at least one number in each group, and no NaN")
+    a, b = _two_groups(first, second, "the Mann-Whitney test")
     together = np.unique(np.concatenate([a, b]))
     if len(together) == 1:
         return 1.0
     exact = len(together) == len(a) + len(b) and len(a) * len(b) <= _EXACT_PAIRS
     return float(mannwhitneyu(a, b, alternative="two-sided", method="exact" if exact else "asymptotic").pvalue)
+
+
+def least_p(runs: int) -> float:
+    """Return the least p-value of the exact two-sided Mann-Whitney test for two groups of `runs` values.
+
+    Example:
+        >>> round(least_p(3), 3)
+        0.1
+    """
+    return 2 / math.comb(2 * runs, runs)
 
 
 def holm(p_values: Any) -> np.ndarray:
@@ -70,11 +85,24 @@ def a12(first: Any, second: Any) -> float:
         >>> a12([1, 2, 3], [1, 2, 3]), a12([4, 5], [1, 2, 3])
         (0.5, 1.0)
     """
-    a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
-    if len(a) == 0 or len(b) == 0 or np.isnan(a).any() or np.isnan(b).any():
-        raise InvalidValueError("A12 needs at least one number in each group, and no NaN")
+    a, b = _two_groups(first, second, "A12")
     greater, equal = a[:, None] > b[None, :], a[:, None] == b[None, :]
     return float(np.mean(greater + 0.5 * equal))
+
+
+def nearest_to_median(values: Any, allowed: Any = True) -> int:
+    """Return the index of the value nearest to the median of all values.
+
+    Args:
+        values: finite numbers, `(n,)`.
+        allowed: flags of the values to choose from, `(n,)`; by default, all.
+
+    Example:
+        >>> nearest_to_median([1.0, 5.0, 3.0]), nearest_to_median([1.0, 5.0, 3.0], [True, True, False])
+        (2, 0)
+    """
+    array = np.asarray(values, dtype=np.float64)
+    return int(np.where(allowed, np.abs(array - np.median(array)), np.inf).argmin())
 
 
 def quartiles(values: Any) -> tuple[float, float, float]:

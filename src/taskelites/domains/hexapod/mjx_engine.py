@@ -15,20 +15,15 @@ from jax.custom_batching import sequential_vmap
 from mujoco import mjx
 
 from taskelites.domains.hexapod import mujoco_engine
-from taskelites.domains.hexapod.body import NOMINAL, links, mjcf, spawn_height
+from taskelites.domains.hexapod.body import spawn_height
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import HOLD, STEPS, joint_angles, motor, signals
-
-# Enough for all but a few steps: on a GPU a batch waits for its slowest row.
-_SOLVER = 'iterations="10" ls_iterations="10"'
 
 
 @lru_cache(maxsize=8)
 def _model(damage: tuple[tuple[int, str], ...], precision: Any) -> tuple[mujoco.MjModel, Any]:
     """Return the model for MuJoCo and for MJX; `precision` is part of the cache key only."""
-    options = f"{mujoco_engine.OPTIONS} {_SOLVER}"
-    text = mjcf(links(NOMINAL, damage), options, mujoco_engine.ACTUATOR, mujoco_engine.JOINT)
-    model = mujoco.MjModel.from_xml_string(text)
+    model = mujoco_engine.compile_model(damage, mujoco_engine.FEW_ITERATIONS)
     # The cached model must not hold tracers of the program that is being traced.
     with jax.ensure_compile_time_eval():
         return model, mjx.put_model(model, impl="jax")

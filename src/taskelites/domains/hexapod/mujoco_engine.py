@@ -28,6 +28,8 @@ OPTIONS = (
 KP, KV = 60.0, 1.2
 ACTUATOR = f'kp="{KP}" kv="{KV}" forcerange="{-TORQUE} {TORQUE}"'
 JOINT = 'armature="0.005"'
+# Iterations of the solver on accelerators: enough for all but a few steps, and a batch waits for its slowest row.
+FEW_ITERATIONS = 'iterations="10" ls_iterations="10"'
 
 _ROWS = 128  # simulations at a time
 _CHUNK = 60  # steps between two checks of the rules
@@ -52,6 +54,17 @@ class Walk:
     controls: np.ndarray
     distance: float
     ended: bool
+
+
+def compile_model(damage: tuple[tuple[int, str], ...], solver: str = "") -> mujoco.MjModel:
+    """Return the model of the nominal body.
+
+    Args:
+        damage: as returned by `as_damage`.
+        solver: additional attributes of the element `option`.
+    """
+    options = f"{OPTIONS} {solver}"
+    return mujoco.MjModel.from_xml_string(mjcf(links(NOMINAL, damage), options, ACTUATOR, JOINT))
 
 
 def fields(model: mujoco.MjModel, lengths: Any, damage: tuple[tuple[int, str], ...], xp: Any = np) -> dict[str, Any]:
@@ -103,7 +116,7 @@ class MujocoEngine:
     def __init__(self, rules: Rules, damage: tuple[tuple[int, str], ...] = (), threads: int | None = None) -> None:
         self.rules = rules
         self.damage = damage
-        self.model = mujoco.MjModel.from_xml_string(mjcf(links(NOMINAL, damage), OPTIONS, ACTUATOR, JOINT))
+        self.model = compile_model(damage)
         # With automatic resets, a diverged simulation would go unnoticed.
         self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self.threads = threads or cores()

@@ -47,9 +47,9 @@ _COLOURS = {
 }
 _TOUCHING = (0.84, 0.10, 0.35, 1.0)
 _POINTER = (0.84, 0.10, 0.35, 1.0)
-# Position of the camera, in degrees and metres, and standard deviation of the smoothing of its path, in seconds.
-_AZIMUTH, _ELEVATION, _AWAY, _SMOOTH = 105.0, -30.0, 1.3, 0.25
-_PORTRAIT = 115.0, -32.0, 0.68
+# Azimuth, elevation and distance of the camera, in degrees and metres.
+_WALK_VIEW, _PORTRAIT_VIEW = (105.0, -30.0, 1.3), (115.0, -32.0, 0.68)
+_SMOOTH = 0.25  # standard deviation of the smoothing of its path, s
 # The scale on the floor: start, end and width in m, and pixels per metre.
 _FROM, _TO, _ACROSS, _DOTS = -1.0, 4.0, 0.11, 480
 
@@ -172,11 +172,7 @@ class Camera:
         for leg, foot in enumerate(self._feet):
             touches = self._touching[min(step, len(self._touching) - 1), leg]
             self._model.geom_rgba[foot] = _TOUCHING if touches else _COLOURS["foot"]
-        camera = mujoco.MjvCamera()
-        camera.type = mujoco.mjtCamera.mjCAMERA_FREE
-        camera.lookat[:] = self._path[step]
-        camera.azimuth, camera.elevation, camera.distance = _AZIMUTH, _ELEVATION, _AWAY
-        return self._canvas.draw(self._data, camera, [self._pointer(step)])
+        return self._canvas.draw(self._data, _camera(self._path[step], _WALK_VIEW), [self._pointer(step)])
 
     def _pointer(self, step: int) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
         """Return position, half size and colour of a bar on the floor from under the robot to the scale."""
@@ -209,15 +205,22 @@ def portrait(lengths: Any, *, width: int = 480, height: int = 400) -> np.ndarray
     data = mujoco.MjData(model)
     data.qpos[:] = settled
     mujoco.mj_forward(model, data)
-    camera = mujoco.MjvCamera()
-    camera.type = mujoco.mjtCamera.mjCAMERA_FREE
-    camera.lookat[:] = [settled[0], settled[1], 0.06]
-    camera.azimuth, camera.elevation, camera.distance = _PORTRAIT
     canvas = Canvas(model, width, height)
     try:
-        return canvas.draw(data, camera, [])
+        return canvas.draw(data, _camera([settled[0], settled[1], 0.06], _PORTRAIT_VIEW), [])
     finally:
         canvas.close()
+
+
+def _camera(target: Any, view: tuple[float, float, float]) -> Any:
+    """Return MuJoCo's camera that looks at a target `(3,)` from an azimuth, an elevation and a distance."""
+    import mujoco
+
+    camera = mujoco.MjvCamera()
+    camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+    camera.lookat[:] = target
+    camera.azimuth, camera.elevation, camera.distance = view
+    return camera
 
 
 class Canvas:

@@ -23,16 +23,14 @@ import numpy as np
 import warp as wp
 
 from taskelites.domains.hexapod import warp_kernels
-from taskelites.domains.hexapod.body import LEGS, NOMINAL, links, mjcf, spawn_height
+from taskelites.domains.hexapod.body import LEGS, spawn_height
 from taskelites.domains.hexapod.episode import SETTLE, Rules
 from taskelites.domains.hexapod.gait import STEPS, table
-from taskelites.domains.hexapod.mujoco_engine import ACTUATOR, JOINT, OPTIONS, fields, powered_joints
+from taskelites.domains.hexapod.mujoco_engine import FEW_ITERATIONS, compile_model, fields, powered_joints
 from taskelites.errors import DeviceMemoryError
 from taskelites.process import shows_progress
 
 _SIGNALS = 2 * LEGS  # a coxa and a femur per leg; the tibia copies the femur
-# As in MJX: enough for all but a few steps, and a batch waits for the slowest of its rows.
-_SOLVER = 'iterations="10" ls_iterations="10"'
 _CHUNK = 120  # steps between two checks for walks that have ended
 _CACHE_SIZE = 32_768  # bodies whose fields and settled state are cached, or `worlds` if that is more; 1.5 kB each
 _LEAST = 32  # simulations of the smallest graph
@@ -86,8 +84,7 @@ class WarpEngine:
         self.rules = rules
         self.damage = damage
         self.worlds = worlds
-        text = mjcf(links(NOMINAL, damage), f"{OPTIONS} {_SOLVER}", ACTUATOR, JOINT)
-        self._host = mujoco.MjModel.from_xml_string(text)
+        self._host = compile_model(damage, FEW_ITERATIONS)
         self._lock = threading.Lock()  # the simulations are shared by all Python threads
         self._graphs: dict[int, Any] = {}
         self._kept: OrderedDict[bytes, int] = OrderedDict()

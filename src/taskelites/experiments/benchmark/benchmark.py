@@ -12,6 +12,7 @@ import numpy as np
 
 from taskelites.errors import InvalidValueError, MissingFileError
 from taskelites.experiments.comparison.comparison import Comparison, format_table, save_figure
+from taskelites.results.result import counted
 from taskelites.storage import file_name, write_text
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ class Bench:
 
     def __repr__(self) -> str:
         runs = sum(len(results) for found in self.comparisons.values() for results in found.results.values())
-        number = len(self.comparisons)
-        return f"<Bench: {number} {'domain' if number == 1 else 'domains'}, {runs} runs>"
+        return f"<Bench: {counted(len(self.comparisons), 'domain')}, {runs} runs>"
 
     def table(self) -> "pd.DataFrame":
         """Return a table with one row per domain and algorithm: `Comparison.table`, and `better` and `worse`.

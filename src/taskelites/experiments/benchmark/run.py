@@ -13,11 +13,11 @@ from typing import Any
 
 from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import domain
-from taskelites.errors import ExistingFileError, Interrupted, InvalidTypeError, InvalidValueError, whole_number
+from taskelites.errors import Interrupted, InvalidTypeError, InvalidValueError, whole_number
 from taskelites.evaluation.options import WorkerCount
 from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_bench_plan, write_bench_plan
 from taskelites.experiments.comparison.comparison import Comparison
-from taskelites.experiments.comparison.run import compare, label_algorithms, refusal
+from taskelites.experiments.comparison.run import check_out, compare, label_algorithms, refusal
 from taskelites.experiments.paper.page import provenance
 from taskelites.problem.problem import is_domain
 from taskelites.process import shows_progress
@@ -238,13 +238,8 @@ def _refused_algorithms(label: str, problem: Any, algorithms: dict[str, Any], ba
 
 def _existing_plan(out: Any) -> dict[str, Any]:
     """Return the plan of the benchmark in a folder; an empty plan for a new folder."""
-    path = None if out is None else Path(out)
-    if path is None or not (path / "bench.json").exists():
-        if path is not None and path.is_file():
-            raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
-        if path is not None and path.is_dir() and any(path.iterdir()):
-            raise ExistingFileError(
-                f"out is {str(path)!r}, which is not empty and holds no benchmark: name a new folder"
-            )
-        return {"domains": {}, "left_out": {}, "made": []}
-    return read_bench_plan(path)
+    if out is not None and (Path(out) / "bench.json").exists():
+        return read_bench_plan(out)
+    if out is not None:
+        check_out(Path(out), "benchmark", new=True)
+    return {"domains": {}, "left_out": {}, "made": []}

@@ -15,7 +15,7 @@ import numpy as np
 
 from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, one_of
-from taskelites.experiments.statistics import a12, holm, mann_whitney, quartiles
+from taskelites.experiments.statistics import a12, holm, least_p, mann_whitney, nearest_to_median, quartiles
 from taskelites.results.result import Result, counted, load
 from taskelites.storage import file_name, write_text, write_whole
 
@@ -102,6 +102,10 @@ class Comparison:
         lowest = min(seen)
         return np.full(len(every[0]), lowest if np.isfinite(lowest) else np.nan)
 
+    def final_mean(self, result: Result) -> float:
+        """Return the final mean fitness over all tasks; an unsolved task counts as `worst`."""
+        return float(metrics.mean_all(result.fitness, self.worst))
+
     def curves(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean over all tasks during the runs: evaluations `(points,)`, values `(replicates, points)`."""
         runs = [self._curve(result) for result in self.results[one_of("label", label, self.results)]]
@@ -122,14 +126,14 @@ class Comparison:
     def _level_99(self) -> float:
         """99 % of the way from the final mean of random sampling to the best; NaN without runs of random sampling."""
         starts = [
-            metrics.mean_all(result.fitness, self.worst)
+            self.final_mean(result)
             for results in self.results.values()
             for result in results
             if result.settings.get("algorithm", {}).get("name") == "random"
         ]
         if not starts:
             return math.nan
-        finals = [metrics.mean_all(result.fitness, self.worst) for runs in self.results.values() for result in runs]
+        finals = [self.final_mean(result) for results in self.results.values() for result in results]
         best = max(finals) if self.optimum is None else float(self.optimum.mean())
         start = float(np.median(starts))
         return start + 0.99 * (best - start)
@@ -153,7 +157,7 @@ class Comparison:
         evaluations, values = self._curve(result)
         reached = metrics.evaluations_to(evaluations, values, level=self._level_99)
         seconds = result.history["seconds"][-1] / result.settings.get("side_by_side", 1)
-        mean_all = metrics.mean_all(result.fitness, self.worst)
+        mean_all = self.final_mean(result)
         return {
             "mean_all": mean_all,
             "coverage": result.coverage,
@@ -203,8 +207,8 @@ class Comparison:
 
     def typical(self, label: str) -> Result:
         """Return the replicate whose final mean is nearest to the median of its algorithm."""
-        finals = np.array([metrics.mean_all(result.fitness, self.worst) for result in self.results[label]])
-        return self.results[label][int(np.abs(finals - np.median(finals)).argmin())]
+        results = self.results[label]
+        return results[nearest_to_median([self.final_mean(result) for result in results])]
 
     @property
     def missing(self) -> dict[str, int]:
@@ -251,7 +255,7 @@ class Comparison:
     def note_on_p(self) -> str:
         """Return a warning if the runs are too few for a p-value of 0.01 or less; empty otherwise."""
         runs = min(len(results) for results in self.results.values())
-        least = 2 / math.comb(2 * runs, runs)
+        least = least_p(runs)
         if least <= 0.01:
             return ""
         return f"(with {runs} against {runs} no p can be below {least:.2g}: more replicates would tell more)"
@@ -302,8 +306,7 @@ class Comparison:
         about = {
             name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items() if name != "curves"
         }
-        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": self.settings, **about}
-        write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_settings(folder, self.settings, about)
         save_figure(self.plot()[0].figure, folder / "comparison")
         return folder
 
@@ -374,6 +377,12 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
             f"{str(path)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
         )
     return settings
+
+
+def write_settings(folder: Path, settings: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> None:
+    """Write the settings of a comparison and its tables, if there are any yet, to `comparison.json`."""
+    document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings, **(tables or {})}
+    write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = 150) -> None:

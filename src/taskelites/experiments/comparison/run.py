@@ -1,7 +1,6 @@
 """`te.compare`: run replicates of several algorithms, save each, and skip those that are finished."""
 
 import dataclasses
-import json
 import os
 import shutil
 import sys
@@ -27,7 +26,7 @@ from taskelites.errors import (
     whole_number,
 )
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, JaxFitness, evaluation_signature
-from taskelites.experiments.comparison.comparison import FORMAT, FORMAT_VERSION, Comparison, read_settings, runs_of
+from taskelites.experiments.comparison.comparison import Comparison, read_settings, runs_of, write_settings
 from taskelites.problem.problem import Call
 from taskelites.problem.tasks import Box
 from taskelites.process import shows_progress
@@ -38,7 +37,7 @@ from taskelites.search.history import Recorder
 from taskelites.search.job import Job, as_seed, make_job, task_warnings
 from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
 from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of
-from taskelites.storage import file_name, write_text
+from taskelites.storage import file_name
 
 DEFAULT_REPLICATES = 10
 
@@ -154,8 +153,7 @@ def _make_missing_runs(
 ) -> Comparison:
     """Make the missing runs and return the comparison of all runs."""
     if folder is not None:  # so that an interrupted comparison has its settings
-        document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings}
-        write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        write_settings(folder, settings)
     found = {label: _make_replicates(label, job, seeds, folder, progress) for label, job in jobs.items()}
     warn_of_failures([result for results in found.values() for result in results])
     if folder is None:
@@ -342,12 +340,17 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
 
 
-def _prepare_folder(path: Path, *, new: bool) -> Path:
-    """Create the folder if needed and check that a new comparison does not mix with other files."""
+def check_out(path: Path, kind: str, *, new: bool) -> None:
+    """Raise if `out` is a file, or if a new experiment of this kind would be mixed with other files."""
     if path.is_file():
         raise ExistingFileError(f"out is {str(path)!r}, which is a file; name a folder")
     if new and path.is_dir() and any(entry.name != ".lock" for entry in path.iterdir()):
-        raise ExistingFileError(f"out is {str(path)!r}, which is not empty and holds no comparison: name a new folder")
+        raise ExistingFileError(f"out is {str(path)!r}, which is not empty and holds no {kind}: name a new folder")
+
+
+def _prepare_folder(path: Path, *, new: bool) -> Path:
+    """Check the folder of a comparison and create it if needed."""
+    check_out(path, "comparison", new=new)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,6 +1,5 @@
 """Claims of a paper, their verdicts, and the measurements that both experiments need to check them."""
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -8,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from taskelites.experiments.comparison.comparison import Comparison
-from taskelites.experiments.statistics import mann_whitney
+from taskelites.experiments.statistics import least_p, mann_whitney
 
 
 class Verdict(NamedTuple):
@@ -84,16 +83,6 @@ def outcome_of(holds: bool) -> str:
         ('holds', 'does not hold')
     """
     return "holds" if holds else "does not hold"
-
-
-def least_p(runs: int) -> float:
-    """Return the least p-value of the exact two-sided Mann-Whitney test for two groups of `runs` values.
-
-    Example:
-        >>> round(least_p(3), 3)
-        0.1
-    """
-    return 2 / math.comb(2 * runs, runs)
 
 
 def outcomes(claims: Iterable[Claim[M]], data: M) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.finished import FinishedRuns, load_runs, save_runs
 from taskelites.experiments.comparison.run import compare
 from taskelites.experiments.paper.hexapod.claims import BANDIT
+from taskelites.experiments.statistics import nearest_to_median
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result, counted
 from taskelites.search.run_plan import equal
@@ -135,16 +136,14 @@ def _with_native_fitness(run: Result) -> Result:
 
 def _typical_index(results: list[Result]) -> int:
     """Return the index of the run whose final mean is nearest to the median."""
-    finals = np.array([np.nanmean(_with_native_fitness(run).fitness) for run in results])
-    return int(np.abs(finals - np.median(finals)).argmin())
+    return nearest_to_median([np.nanmean(_with_native_fitness(run).fitness) for run in results])
 
 
 def typical_map(comparison: Comparison) -> Result:
     """Return the run of Multi-task MAP-Elites with solutions whose final mean is nearest to the median of all runs."""
     runs = comparison.results[BANDIT]
-    finals = np.array([metrics.mean_all(run.fitness, comparison.worst) for run in runs])
-    whole = np.array([np.isfinite(run.solutions).any() for run in runs])
-    return runs[int(np.where(whole, np.abs(finals - np.median(finals)), np.inf).argmin())]
+    whole = [np.isfinite(run.solutions).any() for run in runs]
+    return runs[nearest_to_median([comparison.final_mean(run) for run in runs], whole)]
 
 
 def run_table(comparison: Comparison) -> "pd.DataFrame":
