@@ -1,5 +1,6 @@
 """Runs that survive: whatever stops them, they go on, and find what they would have found without."""
 
+import functools
 import json
 import os
 import shutil
@@ -391,6 +392,31 @@ def test_other_code_and_other_versions_are_told_of(tmp_path):
     with pytest.warns(UserWarning, match="other versions|code of the fitness") as caught:
         te.solve(second, TASKS, evaluations=400, out=tmp_path / "run", resume=True, **problem)
     assert sum(item.category is UserWarning for item in caught) == 2
+
+
+def in_a_closure(table):
+    return lambda solutions, tasks: sphere(solutions, tasks) + table.sum()
+
+
+def in_an_argument(table):
+    return functools.partial(lambda solutions, tasks, table: sphere(solutions, tasks) + table.sum(), table=table)
+
+
+class InAnAttribute:
+    def __init__(self, table):
+        self.table = table
+
+    def __call__(self, solutions, tasks):
+        return sphere(solutions, tasks) + self.table.sum()
+
+
+@pytest.mark.parametrize("made", [in_a_closure, in_an_argument, InAnAttribute])
+def test_changed_values_of_the_fitness_are_told_of(tmp_path, made):
+    problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "out": tmp_path / "run", "resume": True}
+    te.solve(made(np.zeros(3)), TASKS, evaluations=100, **problem)
+    te.solve(made(np.zeros(3)), TASKS, evaluations=200, **problem)  # without a warning, which would be an error
+    with pytest.warns(UserWarning, match="the code of the fitness has changed .*, or a value in it"):
+        te.solve(made(np.ones(3)), TASKS, evaluations=300, **problem)
 
 
 def test_a_second_process_is_refused(tmp_path):

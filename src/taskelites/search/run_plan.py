@@ -77,8 +77,8 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
     said = []
     if not same_code(before.get("code"), now["code"]):
         said.append(
-            f"the code of the fitness has changed since the run in {folder!r} began: new results come from the new "
-            "code, earlier ones from the old"
+            f"the code of the fitness has changed since the run in {folder!r} began, or a value in it (an argument, a "
+            "closure variable or an attribute): earlier results come from the old fitness, new ones from the new one"
         )
     if before.get("objects") != now["objects"]:
         said.append(f"the text of the tasks has changed since the run in {folder!r} began: are they the same tasks?")

@@ -308,7 +308,10 @@ def _merged_settings(known: dict[str, Any], new: dict[str, Any], out: Path, *, a
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):
-        raise InvalidValueError(f"{str(out)!r} holds a comparison whose fitness has different code; name a new folder")
+        raise InvalidValueError(
+            f"{str(out)!r} holds a comparison whose fitness had other code or other values (arguments, closure "
+            "variables, attributes); name a new folder"
+        )
     for label, settings in new["algorithms"].items():
         _check_algorithm(label, known["algorithms"].get(label), settings, out)
     _check_folders(known["algorithms"] | new["algorithms"])
@@ -335,7 +338,7 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
     if not same_code(before.get("code"), now.get("code")):
         raise InvalidValueError(
-            f"the code of {label!r} has changed since its runs in {str(out)!r} were made; "
+            f"the runs of {label!r} in {str(out)!r} were made with other code or attributes than it has now; "
             f"delete {str(place)!r} to make them again, or name a new folder"
         )
 
