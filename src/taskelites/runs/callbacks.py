@@ -1,15 +1,14 @@
-"""Ready-made callbacks for `solve(..., callback=...)`: TensorBoard, Weights & Biases, MLflow.
+"""Callbacks for `solve(..., callback=...)`: TensorBoard, Weights & Biases, MLflow.
 
-A callback is any callable `callback(metrics)`; it gets each row of the history as it comes, a dict of numbers. None of
-these packages is required, and none is imported before its callback is made.
+A callback is any callable `callback(metrics)`. It gets each row of the history when it is added, a dict of numbers.
+None of these packages is required, and a package is imported only when its callback is made.
 
-A callback cannot know how many replicates there will be. So the first (or only) run stands under the plain names, and
-replicates 1, 2, ... under `replicate-1/...`. NaN, which is the mean while no task is solved, is left out.
+The first (or only) run logs under plain names, and replicates 1, 2, ... under `replicate-1/...`, since a callback does
+not know the number of replicates. NaN, such as the mean while no task is solved, is left out.
 """
 
 import math
 import os
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ __all__ = ["MLflow", "TensorBoard", "WeightsAndBiases"]
 
 
 class _Callback(ABC):
-    """What the callbacks share: `close`, and `with`."""
+    """Base class of the callbacks, with `close` and `with`."""
 
     @abstractmethod
     def __call__(self, metrics: Mapping[str, Any]) -> None:
@@ -35,28 +34,30 @@ class _Callback(ABC):
         self._end(failed=kind is not None)
 
     def close(self) -> None:
-        """End what the callback began itself; a later row takes it up again and adds to it."""
+        """Close what the callback opened; a later row reopens it."""
         self._end(failed=False)
 
     @abstractmethod
     def _end(self, *, failed: bool) -> None:
-        """Close, and say whether the run failed where that can be said."""
+        """Close, and report whether the run failed if the package can record that."""
 
 
 class TensorBoard(_Callback):
     """Writes each row of the history as TensorBoard scalars, over evaluations.
 
-    With a folder, a row is on disk when the call returns. What the folder holds already stays there; where a resumed
-    run goes over the same evaluations again, the new rows are shown. So each run needs a folder of its own.
+    All rows are on disk after `close`, or when the process ends without being killed. torch's writer has a row on disk
+    when the call returns; tensorboardX's writes in the background once a second, so a killed process can lose the last
+    rows. Existing files in a folder are kept, and rows of a resumed run hide earlier rows from the same evaluations on,
+    so each run needs its own folder.
 
     Args:
-        folder_or_writer: a folder, written with torch's `SummaryWriter` if torch and tensorboard are installed and with
-            tensorboardX if not; replicates 1, 2, ... get folders of their own below it. Or any object with
+        folder_or_writer: a folder, written with the `SummaryWriter` of torch if torch and tensorboard are installed, or
+            of tensorboardX otherwise; replicates 1, 2, ... get subfolders. Or any object with
             `add_scalar(name, value, step)`, which is never closed.
 
     Raises:
         TypeError: if it is neither.
-        ImportError: if it is a folder and there is no package to write it with.
+        ImportError: if it is a folder, and neither package is installed.
 
     Example:
         >>> class Printer:
@@ -75,7 +76,7 @@ class TensorBoard(_Callback):
             self._writer = folder_or_writer
         elif isinstance(folder_or_writer, str | os.PathLike):
             self._folder = os.fsdecode(folder_or_writer)
-            self._new_writer = _writer_of_folders()
+            self._summary_writer = _summary_writer()
         else:
             raise InvalidTypeError(
                 f"folder_or_writer must be a path or have a method add_scalar, not {folder_or_writer!r}"
@@ -96,11 +97,17 @@ class TensorBoard(_Callback):
 
     def _writer_of(self, replicate: int, step: int) -> Any:
         writer, last = self._open.get(replicate, (None, 0))
-        if writer is not None and step <= last:  # resumed at an earlier point: only a new file can take rows back
+        if writer is not None and step <= last:  # resumed at an earlier point: only a new file can hide rows
             writer.close()
             writer = None
         if writer is None:
-            writer = self._new_writer(os.path.join(self._folder, _prefix(replicate)), step)
+            writer = self._summary_writer(
+                os.path.join(self._folder, _prefix(replicate)),
+                purge_step=step,
+                flush_secs=1,
+                # tensorboardX's names differ only by the second, and files are read in the order of their names.
+                filename_suffix=f".{time.time_ns()}.{os.getpid()}",
+            )
         self._open[replicate] = (writer, step)
         return writer
 
@@ -113,15 +120,14 @@ class TensorBoard(_Callback):
 class WeightsAndBiases(_Callback):
     """Logs each row of the history to Weights & Biases, with evaluations as the x-axis.
 
-    Evaluations are logged as a value, since W&B drops a row whose step is lower than the one before it, and replicates
-    start from the beginning again. W&B keeps rows for some seconds before it writes them: a process that is killed
-    loses these, one that ends in another way does not.
+    Evaluations are logged as a value, not as W&B's step, since W&B drops a row whose step is lower than the previous
+    one, and each replicate starts at zero. W&B buffers rows for some seconds; only a process that is killed loses them.
 
     Args:
         run: an existing run, which is never finished.
-        **init: without one, what `wandb.init` is called with at the first row. A run that is active already is used if
-            `wandb.init` returns it, as it does by default, and not finished either. `id="..."` and `resume="allow"`
-            take up a run of another process.
+        **init: arguments of `wandb.init`, which is called at the first row if `run` is None. An active run is used if
+            `wandb.init` returns it, as it does by default, and is not finished either. `id="..."` and `resume="allow"`
+            continue a run of another process.
 
     Raises:
         TypeError: if both are given.
@@ -179,9 +185,10 @@ class MLflow(_Callback):
     """Logs each row of the history as metrics of an MLflow run, with evaluations as the step.
 
     Args:
-        run: an existing run, or the id of one; it is never ended.
-        **start: without one, what `mlflow.start_run` is called with at the first row. With neither, a run that is
-            active already is used, and not ended either. `run_id="..."` takes up a run of another process.
+        run: an existing run or its id; it is never ended.
+        **start: arguments of `mlflow.start_run`, which is called at the first row if `run` is None. Without any, an
+            active run is used if there is one, and is not ended either. `run_id="..."` continues a run of another
+            process.
 
     Raises:
         TypeError: if both are given.
@@ -206,7 +213,7 @@ class MLflow(_Callback):
         if self._id is None:
             self._begin()
         named = {_prefix(replicate) + name: value for name, value in numbers.items()}
-        # Waiting for it, as a queue would be lost with the process.
+        # A killed process would lose what waits in a queue.
         self._mlflow.log_metrics(named, step=evaluations, run_id=self._id, synchronous=True)
 
     def _begin(self) -> None:
@@ -221,70 +228,30 @@ class MLflow(_Callback):
         if self._given or self._id is None:
             return
         active = self._mlflow.active_run() if self._own else None
-        if active is not None and active.info.run_id == self._id:  # otherwise someone has ended it already
+        if active is not None and active.info.run_id == self._id:  # otherwise the user has ended it
             self._mlflow.end_run("FAILED" if failed else "FINISHED")
         self._id = None
 
 
-class _EventFile:
-    """The scalars of one folder, as one more event file, by means of tensorboardX.
-
-    Its `SummaryWriter` has a queue that `flush` does not wait for, so a process that ends without `close` loses rows.
-    """
-
-    def __init__(self, folder: str, first_step: int) -> None:
-        records = import_module("tensorboardX.record_writer")
-        self._event = import_module("tensorboardX.proto.event_pb2").Event
-        self._values: dict[str, float] = {}
-        self._step = first_step
-        records.directory_check(folder)
-        # Files are read in the order of their names, and none may have the name of another.
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
-        self._file = records.RecordWriter(os.path.join(folder, name))
-        self._write(file_version="brain.Event:2")
-        self._write(step=first_step, session_log={"status": "START"})  # hides what earlier files have from here on
-
-    def add_scalar(self, name: str, value: float, step: int) -> None:
-        """Keep a number for the next `flush`."""
-        self._values[name] = value
-        self._step = step
-
-    def flush(self) -> None:
-        """Write the numbers that were added, all of one step."""
-        values = [{"tag": name, "simple_value": value} for name, value in self._values.items()]
-        self._write(step=self._step, summary={"value": values})
-        self._values.clear()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _write(self, **fields: Any) -> None:
-        self._file.write(self._event(wall_time=time.time(), **fields).SerializeToString())
-        self._file.flush()
-
-
-def _writer_of_folders() -> Callable[[str, int], Any]:
-    """What makes a writer of a folder, given the first step that it will write."""
+def _summary_writer() -> Callable[..., Any]:
+    """Return the class `SummaryWriter` of torch or tensorboardX."""
     try:
-        import_module("tensorboard")  # first, as finding that it is missing takes less time than importing torch
-        torch = import_module("torch.utils.tensorboard")
-        return lambda folder, step: torch.SummaryWriter(folder, purge_step=step)
-    except (ImportError, OSError):  # OSError: torch is there, but a library that it needs is not
+        import_module("tensorboard")  # first, since it is found to be missing faster than torch is imported
+        return import_module("torch.utils.tensorboard").SummaryWriter
+    except (ImportError, OSError):  # OSError: torch is installed, but a library that it needs is not
         pass
     try:
-        import_module("tensorboardX")
+        return import_module("tensorboardX").SummaryWriter
     except ImportError:
         raise MissingPackageError("TensorBoard needs the package tensorboardX: pip install tensorboardX") from None
-    return _EventFile
 
 
 def _package(name: str, use: str) -> Any:
-    """An optional package, or an error that says how to get it."""
+    """Import an optional package, or raise an error that says how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:  # it is there, but lacks something itself
+        if error.name != name:  # the package is installed, but one that it needs is not
             raise
         raise MissingPackageError(f"{use} needs the package {name}: pip install {name}") from None
 
@@ -297,7 +264,7 @@ def _one_of_them(run: Any, arguments: Mapping[str, Any], function: str) -> None:
 
 
 def _row(metrics: Mapping[str, Any]) -> tuple[int, int, dict[str, float]]:
-    """The replicate, its evaluations so far, and the other numbers."""
+    """Return the replicate, its number of evaluations, and the other numbers."""
     others = {name: float(value) for name, value in metrics.items() if name not in ("replicate", "evaluations")}
     numbers = {name: value for name, value in others.items() if not math.isnan(value)}
     return int(metrics["replicate"]), int(metrics["evaluations"]), numbers
