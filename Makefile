@@ -1,19 +1,23 @@
 # Everything runs in a virtual environment of its own, made on first use; after that, no network is needed. `make run`
-# installs what a user needs; the tests add the rest when they first run.
+# installs the library; the tests add the development tools when they first run.
 PYTHON ?= python3
 VENV ?= .venv
 READY := $(VENV)/.ready
 USABLE := $(VENV)/.usable
-# A test that hangs, or takes its process along, ends the tests; otherwise they might stand still for ever.
-GUARDED := --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+# A test that hangs or crashes its process ends the tests; otherwise they might wait forever.
+PYTEST := $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+  -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: run test test-browser test-slow lint format benchmark clean
+.PHONY: run test test-all test-browser test-slow lint format benchmark clean
 
 run: $(USABLE)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
 
-test: $(READY)  ## the tests, the doctests, the README's and the docs' code
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(GUARDED) -m 'not slow and not browser'
+test: $(READY)  ## the core, every algorithm, every promise; five minutes
+	$(PYTEST) -m 'not thorough and not slow and not browser'
+
+test-all: $(READY)  ## also simulators, clusters, experiments, the code of the docs, and the report in Chromium
+	$(PYTEST) -m 'not slow and not browser'
 	$(MAKE) test-browser
 
 test-browser: $(READY)  ## the report in Chromium; without one, a line says so
@@ -46,7 +50,7 @@ benchmark: $(READY)  ## the figures of docs/performance.md
 	$(VENV)/bin/python benchmarks/workers.py
 	$(VENV)/bin/python benchmarks/hexapod.py --part chaos overhead  # `speed` and `fidelity` need PyBullet
 
-# What a user needs.
+# The library and its dependencies.
 $(USABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "taskelites needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..."; exit 1; }
@@ -56,7 +60,7 @@ $(USABLE): pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $(USABLE)
 
-# What the tests and checks need besides.
+# The development tools.
 $(READY): $(USABLE)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $(READY)
