@@ -266,7 +266,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
     monkeypatch.setattr(benching, "compare", interrupted)
     assert main(command) == 130
     said = capsys.readouterr().err
-    assert f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': the same" in said
+    assert f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': run the" in said
     before = times(tmp_path / "b")
     assert len(before) == 1
     stopped = te.experiments.Bench.load(tmp_path / "b")

@@ -168,7 +168,7 @@ def test_what_is_missing_is_said(tmp_path):
     shutil.rmtree(tmp_path / "runs/random")
     (tmp_path / "runs/mt-map-elites/replicate-1/result.npz").write_bytes(b"cut")
     (tmp_path / "runs/mt-map-elites/replicate-old").mkdir()
-    with pytest.warns(UserWarning, match="it is left out, and the same comparison again makes it anew"):
+    with pytest.warns(UserWarning, match="it is left out; run the comparison again to replace it"):
         loaded = te.Comparison.load(tmp_path)
     assert loaded.missing == {"mt-map-elites": 1, "random": 3}
     assert "missing: 1 runs of mt-map-elites, 3 runs of random" in loaded.summary()
@@ -315,7 +315,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
         return sphere(solutions, tasks)
 
     with pytest.raises(
-        te.Interrupted, match=r"interrupted after 1 of 3 runs of mt-map-elites; finished runs are in '.*': the same"
+        te.Interrupted, match=r"interrupted after 1 of 3 runs of mt-map-elites; finished runs are in '.*': run the same"
     ):
         compare(tmp_path, domain(fitness=interrupted))
     assert len(list(tmp_path.glob("runs/*/*/result.npz"))) == 1

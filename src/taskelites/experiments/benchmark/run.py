@@ -17,7 +17,7 @@ from taskelites.errors import Interrupted, InvalidTypeError, InvalidValueError, 
 from taskelites.evaluation.options import WorkerCount
 from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_bench_plan, write_bench_plan
 from taskelites.experiments.comparison.comparison import Comparison
-from taskelites.experiments.comparison.run import check_out, compare, label_algorithms, refusal
+from taskelites.experiments.comparison.run import check_out, compare, label_algorithms, refusal, resume_hint
 from taskelites.experiments.paper.page import provenance
 from taskelites.problem.problem import is_domain
 from taskelites.process import shows_progress
@@ -174,8 +174,7 @@ def _compare_domains(
             )
         except Interrupted as stop:
             if folder is not None:  # the comparison's message names its own folder
-                kept = f"finished runs are in {str(folder)!r}: the same again, into that folder, goes on from here"
-                stop.args = (f"{label}: {str(stop).partition('; ')[0]}; {kept}",)
+                stop.args = (f"{label}: {str(stop).partition('; ')[0]}{resume_hint(folder)}",)
             raise
     return found
 

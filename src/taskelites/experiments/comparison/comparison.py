@@ -415,7 +415,7 @@ def _load_or_warn(path: Path) -> Result | None:
     try:
         return load(path)
     except ValueError as error:
-        warnings.warn(f"{error}; it is left out, and the same comparison again makes it anew", stacklevel=4)
+        warnings.warn(f"{error}; it is left out; run the comparison again to replace it", stacklevel=4)
         return None
 
 

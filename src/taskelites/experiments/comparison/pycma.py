@@ -84,17 +84,17 @@ def solve_with_pycma(domain: Domain, *, evaluations: int, seed: int = 0, setting
     when = np.zeros(number, np.int64)
     for task in range(number):
         strategy = new_strategy(settings, len(lower), seed * number + task)
-        told = 0
-        while told < each:
+        used = 0
+        while used < each:
             asked = strategy.ask()
-            inside = (lower + np.array(asked) * width)[: each - told]
+            inside = (lower + np.array(asked) * width)[: each - used]
             values = evaluate(inside, task)
             usable = np.where(np.isfinite(values), values, -np.inf)
             best = int(usable.argmax())
             if usable[best] > fitness[task]:
                 solutions[task], fitness[task] = inside[best], usable[best]
-                when[task] = task * each + told + best + 1
-            told += len(inside)
+                when[task] = task * each + used + best + 1
+            used += len(inside)
             if len(inside) == len(asked):
                 strategy.tell(asked, np.where(np.isfinite(usable), -usable, np.inf).tolist())
     return Result(

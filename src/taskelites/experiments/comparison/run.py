@@ -427,25 +427,25 @@ def _make_replicates(
                 run_all(job, list(missing.values()), store, bar)
         except Interrupted as stop:
             number = len(there) + len(store.finished)
-            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{_resume_hint(folder)}",)
+            stop.args = (f"interrupted after {number} of {len(seeds)} runs of {label}{resume_hint(folder)}",)
             raise
         except FitnessError as error:
-            error.args = (f"{label}: {error}{_resume_hint(folder)}",)
+            error.args = (f"{label}: {error}{resume_hint(folder)}",)
             raise
     if len(store.finished) < len(missing):
-        told = min(result.evaluations for result in store.results)
+        done = min(result.evaluations for result in store.results)
         raise InvalidValueError(
-            f"{label}: a run ended after {told:,} of {job.evaluations:,} evaluations{_resume_hint(folder)}"
+            f"{label}: a run ended after {done:,} of {job.evaluations:,} evaluations{resume_hint(folder)}"
         )
     every = there | store.finished
     return [every[i] for i in range(len(seeds))]
 
 
-def _resume_hint(folder: Path | None) -> str:
-    kept = repr(str(folder))
-    return (
-        "" if folder is None else f"; finished runs are in {kept}: the same again, into that folder, goes on from here"
-    )
+def resume_hint(folder: Path | None) -> str:
+    """Return the end of an error message that says where finished runs are; empty without a folder."""
+    if folder is None:
+        return ""
+    return f"; finished runs are in {str(folder)!r}: run the same again with this folder to resume"
 
 
 def _load_finished(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]:
