@@ -431,6 +431,35 @@ def test_a_domain_is_not_asked_for_its_optimum():
     assert code_of(holding(domain)) is not None
 
 
+def test_mutable_values_can_be_left_out():
+    def code(value):
+        return code_of(holding(value), mutable=False)
+
+    for one, other in [
+        (TABLE, TABLE + 1),
+        ([1], [2]),
+        ({"a": 1}, {"a": 2}),
+        ({1}, {2}),
+        (Gains(1), Gains(2)),
+        (Simulator(1), Simulator(2)),
+        (([1], TABLE), ([2], TABLE + 1)),
+    ]:
+        assert code(one) == code(other)
+    for one, other in [
+        (1, 2),
+        ("a", "b"),
+        ((1, "a"), (1, "b")),
+        (np.float32(1), np.float32(2)),
+        (Colour.RED, Colour.BLUE),
+        (holding(1), holding(2)),
+        (functools.partial(distance, 1), functools.partial(distance, 2)),
+        (functools.partial(distance, scale=1), functools.partial(distance, scale=2)),
+        (Simulator(1), Gains(1)),
+        (max, min),
+    ]:
+        assert code(one) != code(other)
+
+
 def test_what_cannot_be_compared_counts_as_the_same():
     assert same_code(None, code_of(distance))
     assert same_code("3.11-0123456789ab", code_of(distance))

@@ -302,7 +302,7 @@ def _identity(trial: Trial, elites: np.ndarray) -> str:
     tasks, samples = trial.tasks, trial.evaluation_options.samples
     about: dict[str, Any] = {"options": trial.options, "tasks": tasks.digest}
     if not trial.options:  # a domain may have no options
-        about |= {"code": code_of(trial.fitness), "call": trial.call}
+        about |= {"code": code_of(trial.fitness, mutable=False), "call": trial.call}
     if tasks.objects is not None:
         about["objects"] = text_of(tasks.objects)
     if samples > 1:

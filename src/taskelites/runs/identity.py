@@ -27,7 +27,7 @@ _DEPTH = 100
 _NUMBER = 100_000
 
 
-def code_of(thing: Any) -> str | None:
+def code_of(thing: Any, *, mutable: bool = True) -> str | None:
     """Return a short hash of a function or an object and the values it holds; None for objects of this library.
 
     What counts:
@@ -41,6 +41,11 @@ def code_of(thing: Any) -> str | None:
     their bytecode. Globals that a function reads do not count. Random generators, and objects whose contents can't be
     read, count by their type. A class can leave counters and caches out with `__getstate__`, as for pickling.
 
+    Args:
+        thing: the function or object.
+        mutable: whether the contents of arrays, lists, dicts, sets and other objects count, which a fitness may change
+            when it is called.
+
     Example:
         >>> from functools import partial
         >>> code_of(partial(pow, 2)) == code_of(partial(pow, 2)), code_of(partial(pow, 2)) == code_of(partial(pow, 3))
@@ -48,7 +53,7 @@ def code_of(thing: Any) -> str | None:
     """
     if _package_of(type(thing)) == "taskelites":
         return None
-    hasher = _Hasher()
+    hasher = _Hasher(mutable)
     digest = hasher.digest((type(thing), thing)).hex()[:12]
     # Bytecode depends on the version of Python.
     kind = f"{sys.version_info.major}.{sys.version_info.minor}" if hasher.used_bytecode else "source"
@@ -81,12 +86,16 @@ def text_of(objects: Any) -> str | None:
 class _Hasher:
     """Hashes values by their contents, each object once.
 
+    Args:
+        mutable: whether the contents of mutable values count.
+
     Attributes:
         used_bytecode: whether the bytecode of a function was hashed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mutable: bool) -> None:
         self.used_bytecode = False
+        self._mutable = mutable
         # With the object, since the id of a deleted one would be used again.
         self._known: dict[int, tuple[Any, bytes]] = {}
         self._depth = 0
@@ -113,14 +122,22 @@ class _Hasher:
         if isinstance(value, MethodType):
             return self._all("method", [value.__func__, type(value.__self__), value.__self__])
         if isinstance(value, functools.partial):
-            return self._all("partial", [value.func, value.args, value.keywords])
+            return self._all("partial", [value.func, value.args, self._named(value.keywords)])
         if isinstance(value, CodeType):
             return self._bytecode(value)
         if isinstance(value, type):
             return self._class(value)
-        if isinstance(value, bytes | bytearray):
-            return _sha256(type(value).__name__, value)
-        if isinstance(value, dict | MappingProxyType | set | frozenset | list | tuple | deque):
+        if isinstance(value, bytes):
+            return _sha256("bytes", value)
+        if isinstance(value, tuple | frozenset):
+            return self._container(value)
+        if isinstance(value, np.generic):
+            return self._array(np.asarray(value))
+        return self._contents(value) if self._mutable else self._object(value)
+
+    def _contents(self, value: Any) -> bytes:
+        """Return the hash of a value that may change."""
+        if isinstance(value, dict | MappingProxyType | set | list | deque):
             return self._container(value)
         if isinstance(value, np.ma.MaskedArray):
             return self._all("masked", [value.filled(), np.ma.getmaskarray(value)])
@@ -130,10 +147,14 @@ class _Hasher:
     def _all(self, kind: str, values: Any) -> bytes:
         return _sha256(kind, *map(self.digest, values))
 
+    def _named(self, values: dict[str, Any]) -> bytes:
+        return _sha256(*(part for name in sorted(values) for part in (name, self.digest(values[name]))))
+
     def _function(self, function: FunctionType) -> bytes:
         code = function.__code__
-        closed = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        held = [function.__defaults__, function.__kwdefaults__, {name: _contents(cell) for name, cell in closed}]
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        closed = {name: _contents_of(cell) for name, cell in cells}
+        held = [function.__defaults__, self._named(function.__kwdefaults__ or {}), self._named(closed)]
         module = str(function.__globals__.get("__name__"))  # not `__module__`, which decorators copy
         if _top(module) in _VERSIONED:
             return self._all("function", [f"{module}.{code.co_qualname}", *held])
@@ -191,7 +212,7 @@ class _Hasher:
             wrapped = getattr(value, "__wrapped__", None)  # by jax.jit, functools.lru_cache and others
             if callable(wrapped):
                 return _sha256("wrapper", name, self.digest(wrapped))
-            state = _state_of(value)
+            state = _state_of(value) if self._mutable else _constant_of(value)
         except Exception:  # noqa: BLE001 - these may call code of the user
             state = None
         code = self.digest(type(value)) if callable(value) else b""
@@ -221,7 +242,7 @@ def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _contents(cell: Any) -> Any:
+def _contents_of(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # it is empty
@@ -259,12 +280,9 @@ def _state_of(value: Any) -> Any:
     cls = type(value)
     if isinstance(value, random.Random):  # it changes with every number
         return None
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, ModuleType):
-        return value.__name__
-    if isinstance(value, BuiltinFunctionType):
-        return [value.__qualname__, value.__self__]
+    constant = _constant_of(value)
+    if constant is not None:
+        return constant
     package = _package_of(cls)
     if package in sys.stdlib_module_names:
         return _shown(value)
@@ -283,6 +301,17 @@ def _state_of(value: Any) -> Any:
     default: Any = object.__getstate__
     state = value.__getstate__() if cls.__getstate__ is default else None
     return _without_caches(cls, state) if state else _shown(value)
+
+
+def _constant_of(value: Any) -> Any:
+    """Return what an object holds if that never changes, or None."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if isinstance(value, BuiltinFunctionType):
+        return (value.__qualname__, value.__self__)
+    return None
 
 
 def _shown(value: Any) -> Any:

@@ -78,7 +78,8 @@ def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list
     if not same_code(before.get("code"), now["code"]):
         said.append(
             f"the code of the fitness has changed since the run in {folder!r} began, or a value in it (an argument, a "
-            "closure variable or an attribute): earlier results come from the old fitness, new ones from the new one"
+            "closure variable or an attribute): earlier results come from the old fitness, new ones from the new one. "
+            "A counter or a cache of the fitness does no harm"
         )
     if before.get("objects") != now["objects"]:
         said.append(f"the text of the tasks has changed since the run in {folder!r} began: are they the same tasks?")

@@ -260,6 +260,8 @@ def _comparison_settings(jobs: dict[str, Job], seed: int, replicates: int) -> di
     job = next(iter(jobs.values()))
     return {
         **problem_of(job),
+        "code": code_of(job.fitness, mutable=False),
+        "values": code_of(job.fitness),
         "seed": seed,
         "replicates": replicates,
         "algorithms": {
@@ -291,7 +293,7 @@ def _checked_code(label: str, job: Job) -> str | None:
     if job.call == "jax":
         returned = job.problem.returned_behaviour(core.behaviour_dim)
         JaxFitness.made_of(job.fitness, returned).check(len(job.problem.lower), job.problem.tasks.dim)
-    parts = [part for part in (code_of(settings), code_of(core)) if part is not None]
+    parts = [part for part in (code_of(settings, mutable=False), code_of(core, mutable=False)) if part is not None]
     return "-".join([parts[0], *(part.partition("-")[2] for part in parts[1:])]) if parts else None
 
 
@@ -302,15 +304,19 @@ def _merged_settings(known: dict[str, Any], new: dict[str, Any], out: Path, *, a
         ValueError: if the settings differ.
     """
     for name, value in new.items():
-        if name not in ("algorithms", "replicates", "versions", "code") and not equal(known.get(name), value):
+        if name not in ("algorithms", "replicates", "versions", "code", "values") and not equal(known.get(name), value):
             raise InvalidValueError(
                 f"{str(out)!r} holds a comparison with {name} {known.get(name)!r}, and this one has {value!r}; "
                 "make them agree, or name a new folder"
             )
     if not same_code(known.get("code"), new["code"]):
-        raise InvalidValueError(
-            f"{str(out)!r} holds a comparison whose fitness had other code or other values (arguments, closure "
-            "variables, attributes); name a new folder"
+        raise InvalidValueError(f"{str(out)!r} holds a comparison whose fitness had other code; name a new folder")
+    if not same_code(known.get("values"), new["values"]):
+        warnings.warn(
+            f"the fitness of the comparison in {str(out)!r} holds other values now (an array, a container or an "
+            "attribute): are they from another problem? A counter or a cache of the fitness does no harm",
+            UserWarning,
+            stacklevel=3,
         )
     for label, settings in new["algorithms"].items():
         _check_algorithm(label, known["algorithms"].get(label), settings, out)
@@ -338,7 +344,7 @@ def _check_algorithm(label: str, before: dict[str, Any] | None, now: dict[str, A
         )
     if not same_code(before.get("code"), now.get("code")):
         raise InvalidValueError(
-            f"the runs of {label!r} in {str(out)!r} were made with other code or attributes than it has now; "
+            f"the runs of {label!r} in {str(out)!r} were made with other code than it has now; "
             f"delete {str(place)!r} to make them again, or name a new folder"
         )
 
