@@ -1,3 +1,7 @@
+import copy
+from dataclasses import FrozenInstanceError, replace
+
+import cloudpickle
 import numpy as np
 import pytest
 from scipy.spatial import KDTree
@@ -140,3 +144,61 @@ def test_no_warning_where_there_is_nothing_to_warn_of(recwarn):
     points = te.Tasks(descriptors=np.random.default_rng(0).random((200, 2)) * [1, 100], scale="range")
     te.solve(sphere, points, bounds=(0, 1), dim=2, call="batch", evaluations=10)
     assert len(recwarn) == 0
+
+
+# The optimum of a domain.
+
+
+def line(**options):
+    return te.Domain(name="line", fitness=lambda x, t: 0.0, tasks=np.zeros((3, 1)), bounds=(0, 1), dim=1, **options)
+
+
+def counted(values):
+    calls = []
+    return (lambda: calls.append(1) or values), calls
+
+
+def test_the_function_of_an_optimum_is_called_once_when_it_is_read():
+    values = np.arange(3.0)
+    function, calls = counted(values)
+    domain = line(optimum=function)
+    other = line(optimum=function)
+    assert not calls
+    assert getattr(domain, "optimum", None) is values
+    assert domain.optimum is values
+    assert len(calls) == 1
+    assert other.optimum is values
+    assert len(calls) == 2
+
+
+def test_an_optimum_may_be_values_or_unknown():
+    values = np.arange(3.0)
+    assert line(optimum=values).optimum is values
+    assert line(optimum=1.5).optimum == 1.5
+    assert line().optimum is None
+    assert hasattr(line(), "optimum")
+    with pytest.raises(FrozenInstanceError):
+        line().optimum = values
+
+
+def test_a_domain_with_an_optimum_is_replaced_copied_and_shown():
+    function, calls = counted(np.arange(3.0))
+    domain = line(optimum=function)
+    assert replace(domain, tasks=np.zeros((2, 1)), optimum=None).optimum is None
+    assert replace(domain, optimum=lambda: 2.0).optimum == 2.0
+    assert not calls
+    assert copy.copy(domain).optimum.tolist() == [0, 1, 2]
+    assert replace(domain, name="other").optimum.tolist() == [0, 1, 2]
+    assert "optimum=array([0., 1., 2.])" in repr(domain)
+    assert "optimum=None" in repr(line())
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_domain_with_an_optimum_is_pickled(read):
+    values = np.arange(3.0)
+    domain = line(optimum=lambda: values)
+    if read:
+        assert hasattr(domain, "optimum")
+    assert cloudpickle.loads(cloudpickle.dumps(domain)).optimum.tolist() == [0, 1, 2]
+    assert cloudpickle.loads(cloudpickle.dumps(line(optimum=values))).optimum.tolist() == [0, 1, 2]
+    assert cloudpickle.loads(cloudpickle.dumps(line())).optimum is None

@@ -1,4 +1,4 @@
-"""A problem as its owner states it (`Domain`), and as the algorithms receive it (`Problem`)."""
+"""A problem with its fitness (`Domain`), and what an algorithm needs to know of it (`Problem`)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ CALLS = get_args(Call)
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Tasks and the box of solutions: all that an algorithm is bound to.
+    """The tasks and the bounds of solutions, which an algorithm is bound to.
 
     Args:
-        tasks: what is to be solved.
-        bounds: a pair for all dimensions (then `dim` says how many), or one pair a dimension.
-        dim: length of a solution.
-        behaviour: one pair `(lower, upper)` for each number of the behaviour that the fitness returns beside the
-            fitness; None if it returns the fitness alone.
+        tasks: the tasks to solve.
+        bounds: a pair `(lower, upper)` for all dimensions, with `dim`, or one pair per dimension.
+        dim: the length of a solution.
+        behaviour: one pair `(lower, upper)` per number of the behaviour, if the fitness function returns a behaviour
+            too; otherwise None.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -46,16 +46,16 @@ class Problem:
 
     @property
     def lower(self) -> np.ndarray:
-        """The least value of each dimension."""
+        """The lower bound of each dimension, `(dim,)`."""
         return np.asarray(self.bounds[:, 0])
 
     @property
     def upper(self) -> np.ndarray:
-        """The greatest value of each dimension."""
+        """The upper bound of each dimension, `(dim,)`."""
         return np.asarray(self.bounds[:, 1])
 
     def about(self) -> dict[str, Any]:
-        """Return the problem as plain values: dimensions, bounds, behaviour, and what identifies the tasks."""
+        """Return the problem as plain values: dimensions, bounds, behaviour, and the number and hash of the tasks."""
         alike = (self.bounds == self.bounds[0]).all()
         about = {"dim": self.dim, "bounds": (self.bounds[0] if alike else self.bounds).tolist()}
         if self.behaviour is not None:
@@ -65,43 +65,64 @@ class Problem:
         return about | {"tasks": {"number": len(self.tasks), "digest": self.tasks.digest}}
 
     def returned_behaviour(self, used: int) -> int:
-        """How many numbers of behaviour the fitness returns, to an algorithm that uses so many of them (0: none).
+        """Return the number of values of the behaviour that the fitness function returns.
+
+        Args:
+            used: the number that the algorithm uses; 0 if it uses no behaviour.
 
         Raises:
-            ValueError: if the algorithm wants another number than there are.
+            ValueError: if the algorithm uses another number than the problem has.
         """
         given = 0 if self.behaviour is None else len(self.behaviour)
         if used and given and used != given:
             raise InvalidValueError(
-                f"behaviour must hold {used} pairs for this algorithm, one for each number that it uses, not {given}"
+                f"behaviour must have {used} pairs for this algorithm, one per number that it uses, not {given}"
             )
         return given or used
 
     def finite_tasks(self, algorithm: str) -> Tasks:
-        """The tasks, for an algorithm that needs a list of them."""
+        """Return the tasks, or raise an error for an algorithm that does not support a `te.Box`."""
         if isinstance(self.tasks, Box):
             raise InvalidValueError(
                 f"algorithm {algorithm!r} needs a list of tasks, but tasks is a te.Box; "
-                "te.tasks.cvt(1000, box.lower, box.upper) spreads a list over it"
+                "te.tasks.cvt(1000, box.lower, box.upper) makes a list of 1000 tasks in it"
             )
         tasks: Tasks = self.tasks
         return tasks
 
 
+class _Optimum:
+    """The field `optimum` of a domain: calls a given function when the values are first read."""
+
+    def __get__(self, domain: Any, owner: type | None = None) -> Any:
+        if domain is None:  # the default of the field
+            return None
+        held = vars(domain)
+        if not callable(held["optimum"]):
+            return held["optimum"]
+        if "_optimum" not in held:
+            held["_optimum"] = held["optimum"]()
+        return held["_optimum"]
+
+    def __set__(self, domain: Any, given: Any) -> None:
+        vars(domain)["optimum"] = given
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Domain:
-    """A problem with its fitness: what `te.solve` and `taskelites run` need to know, in one object.
+    """A problem with its fitness, for `te.solve` and `taskelites run`.
 
     Args:
         name: one word.
         fitness, call, tasks, bounds, dim, behaviour: as for `te.solve`.
-        draw: `draw(solution, task, ax=None)` shows a person what a solution looks like, on matplotlib axes.
-        film: `film(solution, task, *, width, height, fps)` gives the frames of a film of it, `(height, width, 3)` of
-            uint8, for `taskelites watch`; `fps` of them for each second of what is shown. What it gives may have a
-            length, so that progress can be told, and a `fitness`, what was measured while filming.
-        optimum: the best fitness of each task, `(n,)`, where it is known; a function is called when it is needed.
-        worst: the least fitness that a task can give: a number, or one a task. Unsolved tasks count as this.
-        options: how it was made, plain values to be kept with the results.
+        draw: `draw(solution, task, ax=None)` draws a solution on matplotlib axes.
+        film: `film(solution, task, *, width, height, fps)` returns the frames of a film of a solution for
+            `taskelites watch`: arrays `(height, width, 3)` of uint8, `fps` per simulated second. The iterable may
+            have a length, for a progress bar, and an attribute `fitness`, measured while filming.
+        optimum: the best possible fitness of each task, `(n,)`, if it is known, or a function that returns it. A
+            function is called once, when the values are first read.
+        worst: the lowest possible fitness: a number, or one per task. Unsolved tasks count as this.
+        options: the arguments that made the domain, as plain values; they are saved with the results.
         setup: as for `te.solve`: makes the last argument of the fitness, once in each worker.
         rows_per_call: for `call="batch"`, the number of rows per call at which the fitness is fastest. Calls then get
             up to this many rows, and replicates are evaluated together. Each row must have the same result in any
@@ -129,8 +150,7 @@ class Domain:
     call: str = "each"
     draw: Callable[..., Any] | None = None
     film: Callable[..., Iterable[np.ndarray]] | None = None
-    # A function is called when the attribute is first asked for: then only, the attribute exists (`__getattr__`).
-    optimum: Any = field(default_factory=lambda: None)
+    optimum: Any = _Optimum()
     worst: Any = None
     options: dict[str, Any] = field(default_factory=dict)
     setup: Callable[[], Any] | None = None
@@ -144,31 +164,22 @@ class Domain:
         object.__setattr__(self, "tasks", problem.tasks)
         object.__setattr__(self, "dim", problem.dim)
         object.__setattr__(self, "behaviour", problem.behaviour)
-        if callable(self.optimum):
-            object.__setattr__(self, "_optimum", self.optimum)
-            object.__delattr__(self, "optimum")
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "optimum" or "_optimum" not in vars(self):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        object.__setattr__(self, "optimum", self._optimum())
-        return self.optimum
 
 
 def is_domain(thing: Any) -> bool:
-    """Whether something states a whole problem: the attributes count, not the class."""
+    """Return whether an object has the attributes that make a domain; its class does not matter."""
     return all(hasattr(thing, name) for name in ("fitness", "tasks", "bounds", "call"))
 
 
 def check_fitness(fitness: Any, call: Any) -> None:
-    """Raise if `fitness` can't be called, or `call` is no kind of calling it."""
+    """Raise an error if `fitness` is not callable or `call` is not one of `CALLS`."""
     one_of("call", call, CALLS)
     if not callable(fitness):
         raise InvalidTypeError(f"fitness must be a function of a solution and a task, not {type(fitness).__name__}")
 
 
 def as_rows_per_call(rows: Any, call: str) -> int | None:
-    """A number of rows for a fitness that takes several per call, None for any number, or an error."""
+    """Return the number of rows per call, or None for any number; raise an error unless `call` is "batch"."""
     if rows is None:
         return None
     if call != "batch":
@@ -177,7 +188,7 @@ def as_rows_per_call(rows: Any, call: str) -> int | None:
 
 
 def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
-    """A number, or one a task, as an array `(n,)`."""
+    """Return one number, or one per task, as an array `(n,)`."""
     if value is None:
         return None
     try:
@@ -197,7 +208,7 @@ def per_task(name: str, value: Any, tasks: Tasks | Box) -> np.ndarray | None:
 
 
 def behaviour_bounds(behaviour: Any) -> np.ndarray | None:
-    """The least and the greatest of each number of a behaviour, `(b, 2)`; None if there is no behaviour.
+    """Return the lower and upper bound of each number of a behaviour, `(b, 2)`; None if there is no behaviour.
 
     Example:
         >>> behaviour_bounds([(0, 1), (-5, 5)]).tolist()
@@ -205,7 +216,7 @@ def behaviour_bounds(behaviour: Any) -> np.ndarray | None:
     """
     if behaviour is None:
         return None
-    pairs = "a list of pairs (lower, upper), one for each number of the behaviour"
+    pairs = "a list of pairs (lower, upper), one per number of the behaviour"
     try:
         array = np.array(behaviour, dtype=np.float64)
     except (TypeError, ValueError):
@@ -236,7 +247,7 @@ def _parse_bounds(bounds: Any, dim: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ordered(name: str, pairs: np.ndarray) -> np.ndarray:
-    """Pairs of a lower and an upper end, or an error."""
+    """Return pairs of a lower and an upper bound as an array, or raise an error."""
     array = finite_array(name, pairs, shape="(dim, 2)", ndim=2)
     wrong = np.flatnonzero(array[:, 0] >= array[:, 1])
     if len(wrong):
