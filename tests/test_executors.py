@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import taskelites as te
+from taskelites.evaluation.engines.executor import forks, slots_of
 
 pytestmark = [
     # Trivial functions are slower elsewhere, and a slow machine says so.
@@ -344,6 +345,28 @@ def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
     assert result.evaluations == 400
     # Dask may blame what waited in the same process, too.
     assert 1 <= result.failed <= 10
+
+
+# Private attributes of other libraries, which the engine needs.
+
+
+def test_dask_s_executor_has_the_private_attributes_that_are_used(dask):
+    missing = {"_client", "_futures", "_kwargs", "_shutdown"} - set(vars(dask))
+    assert not missing, f"Dask's executor has no {missing} any more; adapt `_Dask` in evaluation/engines/executor.py"
+    for owner, name in [(dask._client, "submit"), (dask._client, "nthreads"), (dask._client.loop, "add_callback")]:
+        assert callable(getattr(owner, name)), f"Dask's {owner} has no {name} any more; adapt `_Dask`"
+    assert slots_of(dask) == 2
+
+
+def test_pools_tell_their_size_and_how_they_start_processes(threads, loky):
+    assert slots_of(threads) == 2, "ThreadPoolExecutor has no _max_workers any more; adapt `slots_of`"
+    assert slots_of(loky) == 2, "loky has no _max_workers any more; adapt `slots_of`"
+    assert not forks(threads)
+    assert not forks(loky)
+    for method, fork in [("spawn", False), ("fork", True)]:
+        with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context(method)) as pool:
+            assert slots_of(pool) == 3, "ProcessPoolExecutor has no _max_workers any more; adapt `slots_of`"
+            assert forks(pool) == fork, "ProcessPoolExecutor has no _mp_context any more; adapt `forks`"
 
 
 def test_an_answer_that_dask_loses_with_its_process_does_not_keep_the_run_waiting(dask, monkeypatch):

@@ -31,6 +31,15 @@ def short(monkeypatch):
     return warp_engine
 
 
+@needs_warp
+def test_warp_s_vectors_have_the_private_attribute_that_is_used():
+    import warp as wp
+
+    for vector in (wp.vec3, wp.quat, wp.mat33):
+        scalar = getattr(vector, "_wp_scalar_type_", None)
+        assert scalar is wp.float32, "Warp's vectors have no _wp_scalar_type_ any more; adapt `_flat` in warp_engine"
+
+
 def new_warp(damage=None, rules=None, worlds=64):
     from taskelites.domains.hexapod.warp_engine import WarpEngine
 

@@ -56,7 +56,8 @@ def is_private(name):
     return name.startswith("_") and not name.startswith("__")
 
 
-# Methods that the standard library documents under such a name, and Dask's, which no public name offers.
+# Methods that the standard library documents, and attributes of Dask's executor that have no public name
+# (`test_executors` checks that Dask still has them).
 FOREIGN = {"_asdict", "_exit"}
 DASK = {"evaluation/engines/executor.py": {"_shutdown", "_client", "_kwargs", "_futures"}}
 

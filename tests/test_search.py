@@ -525,6 +525,31 @@ def test_an_error_inside_a_compiled_run_is_a_fitness_error():
     assert caught.value.result.evaluations == 0
 
 
+def test_jax_still_marks_an_error_inside_a_compiled_program():
+    import jax
+
+    from taskelites.evaluation import compiled_errors
+
+    def host(value):
+        raise KeyError("no such thing")
+
+    @jax.jit
+    def program(value):
+        return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), value)
+
+    for call in range(4):  # from the second on, JAX raises another type
+        with pytest.raises((jax.errors.JaxRuntimeError, ValueError)) as caught:
+            program(jnp.float32(call)).block_until_ready()
+        assert str(caught.value).startswith("INTERNAL: "), "JAX words its errors anew; adapt `_is_of_jax`"
+        with (
+            pytest.raises(te.FitnessError, match="fitness failed inside the compiled program: INTERNAL: "),
+            compiled_errors(),
+        ):
+            program(jnp.float32(call)).block_until_ready()
+    with pytest.raises(ValueError, match=r"^mine$"), compiled_errors():
+        raise ValueError("mine")
+
+
 def test_settings_that_are_no_dataclass_lose_nothing():
     class Plain:
         name = "plain"

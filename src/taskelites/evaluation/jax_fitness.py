@@ -1,4 +1,4 @@
-"""Fitness functions that JAX can trace: written for one solution, `vmap` at the edge."""
+"""Fitness functions that JAX can trace, written for one solution and called by `vmap`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,32 +16,37 @@ from taskelites.errors import FitnessError
 
 
 def alone(fitness: Callable[..., Any], behaviour_dim: int) -> Callable[..., Any]:
-    """A traceable function that gives the fitness alone, where one gives a behaviour besides."""
+    """Return a traceable function that returns the fitness without the behaviour."""
     return (lambda solution, task: fitness(solution, task)[0]) if behaviour_dim else fitness
 
 
 @contextmanager
 def compiled_errors() -> Iterator[None]:
-    """Raise what goes wrong inside a compiled program as a `FitnessError`."""
+    """Raise errors inside a compiled program as a `FitnessError`."""
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        # From its second call on, a program raises another type than at the first.
-        if not isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith("INTERNAL: "):
+        if not _is_of_jax(error):
             raise
         reason = str(error).split("\n", 1)[0]
         raise FitnessError(f"fitness failed inside the compiled program: {reason}") from error
 
 
+def _is_of_jax(error: Exception) -> bool:
+    """Return whether an error was raised inside a compiled program."""
+    # The first call of a program raises a JaxRuntimeError. Later calls raise a ValueError, which only its text tells.
+    return isinstance(error, jax.errors.JaxRuntimeError) or str(error).startswith("INTERNAL: ")
+
+
 @dataclass(frozen=True)
 class JaxFitness:
-    """A fitness for use inside a compiled program; equal ones share the program.
+    """A fitness for use inside a compiled program; equal objects share the program.
 
     Args:
-        fitness: `fitness(solution (dim,), descriptor (k,)) -> scalar`, or a pair with the behaviour.
-        behaviour_dim: how many numbers describe a behaviour; 0 if the fitness returns the fitness alone.
-        identity: what makes two of them equal; `made_of` sets it.
-        keeps: whether anybody wants the behaviour.
+        fitness: `fitness(solution (dim,), descriptor (k,)) -> scalar`, or a pair of the scalar and the behaviour.
+        behaviour_dim: the length of a behaviour; 0 if the function returns only the fitness.
+        identity: decides whether two objects are equal; `made_of` sets it.
+        keeps: whether the behaviour is returned.
     """
 
     fitness: Callable[..., Any] = field(compare=False)
@@ -51,10 +56,11 @@ class JaxFitness:
 
     @classmethod
     def made_of(cls, fitness: Callable[..., Any], behaviour_dim: int, *, keeps: bool = True) -> "JaxFitness":
-        """Around a user's fitness.
+        """Wrap a user's fitness.
 
-        What a function reads besides its arguments may have changed since it was compiled last, and nothing tells; so
-        each run compiles it anew, unless it is a value, such as a frozen dataclass, that says itself what it equals.
+        Values that a function reads besides its arguments may have changed since it was compiled, so each run compiles
+        the function again. Objects with their own `__eq__`, such as frozen dataclasses, share a program if they are
+        equal.
         """
         value_like = "__eq__" in vars(type(fitness)) and not isinstance(fitness, MethodType)
         try:
@@ -64,7 +70,7 @@ class JaxFitness:
         return cls(fitness, behaviour_dim, fitness if value_like else object(), keeps)
 
     def __call__(self, candidates: Candidates, rows_told: Array | int) -> Evaluation:
-        """Evaluate a batch of which the first `rows_told` rows count."""
+        """Evaluate a batch; only the first `rows_told` rows count."""
         value = jax.vmap(self.fitness)(candidates.solutions, candidates.tasks)
         fitness, behaviour = value if self.behaviour_dim else (value, None)
         fitness = fitness.astype(candidates.solutions.dtype)
@@ -75,7 +81,7 @@ class JaxFitness:
         return Evaluation(fitness=fitness, told=jnp.arange(len(candidates)) < rows_told, behaviour=behaviour)
 
     def check(self, dim: int, descriptors: int) -> None:
-        """Raise a clear error if JAX can't trace the function, or if it returns something that is no fitness."""
+        """Raise an error if JAX can't trace the function, or if its return value is not a fitness."""
         real = jnp.zeros(()).dtype
         solution, task = (
             jax.ShapeDtypeStruct((length,), real)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Any `concurrent.futures.Executor`: standard pools, loky, MPI, Dask, and Ray through an adapter."""
+"""Evaluation by any `concurrent.futures.Executor`: standard pools, loky, MPI, Dask, and Ray through an adapter."""
 
 import asyncio
 import queue
@@ -15,25 +15,25 @@ from taskelites.errors import FitnessError, FitnessWarning
 from taskelites.evaluation.caller import SETUP, Caller, Remote
 from taskelites.evaluation.engines.inline import Finished, LostChunk, Work, as_answer, pack, setup_error
 
-# Dask's scheduler pickles anew what it received: by its module's name, it would bring the library along.
+# Dask's scheduler pickles again what it received. By reference to this module, workers would import the library.
 Remote.__module__ = "__main__"
 
-# Seconds without an answer, after which is asked whether anyone is there to give one.
+# Seconds without an answer after which the engine checks that the executor has workers.
 QUIET = 30.0
 
 
 class Payload:
-    """A fitness in a form that any executor can send; where it arrives, it is made ready once a process and thread.
+    """A fitness that any executor can send to its workers; it is set up once per process and thread.
 
-    It pickles as a call of `cloudpickle.loads`, so the other side needs cloudpickle and NumPy, and not this library.
+    It pickles as a call of `cloudpickle.loads`, so workers need cloudpickle and NumPy, but not this library.
 
     Args:
         caller: the fitness.
-        timeout: after so many seconds the process that evaluates ends itself; None for never.
+        timeout: seconds after which the evaluating process ends itself; None for no limit.
 
     Attributes:
-        ends_itself: whether its process may do so; to run it once more would only take as long again.
-        problem: why it can't be sent, once that was tried.
+        ends_itself: whether there is a timeout. Then the executor should not retry, as this would take as long again.
+        problem: the error of pickling the fitness, or None.
     """
 
     def __init__(self, caller: Caller, timeout: float | None = None) -> None:
@@ -59,13 +59,13 @@ class Payload:
 
 
 class ExecutorEngine:
-    """An executor as an engine.
+    """An engine that evaluates on an executor.
 
     Args:
-        executor: the user's; it is never shut down here.
+        executor: the user's executor, which is never shut down here.
         caller: the fitness.
-        slots: how many chunks it evaluates at the same time.
-        timeout: for an executor that survives the death of a process.
+        slots: the number of chunks evaluated at the same time.
+        timeout: seconds per chunk, for an executor that survives the death of a process; None for no limit.
 
     Example:
         >>> import numpy as np
@@ -80,7 +80,7 @@ class ExecutorEngine:
 
     def __init__(self, executor: Executor, caller: Caller, slots: int, timeout: float | None = None) -> None:
         self.slots = slots
-        self._executor = executor if _dask_client(executor) is None else _Dask(executor)
+        self._executor = _Dask.of(executor) or executor
         self._payload = Payload(caller, timeout)
         self._timeout = timeout
         self._work: dict[Future[Any], tuple[Work, float]] = {}
@@ -89,39 +89,39 @@ class ExecutorEngine:
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
 
     def submit(self, work: Work) -> None:
-        """Take a chunk."""
-        # The number makes each message another one: Dask takes equal ones for one and the same.
+        """Send a chunk to the executor."""
+        # The number makes each message unique, since Dask merges equal tasks.
         self._number += 1
         chunk = pack(self._number, work)
         try:
             future = self._executor.submit(self._payload, chunk)
-        except Exception as problem:  # a pool that is broken or shut down, or can't pickle the fitness
+        except Exception as problem:  # the pool is broken or shut down, or can't pickle the fitness
             raise self._unusable(problem) from problem
         self._work[future] = (work, time.monotonic())
         future.add_done_callback(self._done.put)
 
     def collect(self, wait: float) -> list[Finished]:
-        """What is finished; if nothing is, wait for so many seconds at most."""
+        """Return the finished chunks; if there are none, wait at most `wait` seconds for one."""
         found: list[Finished] = []
         if not self._work:
             return found
         try:
             future = self._done.get(timeout=min(wait, 0.1)) if wait > 0 else self._done.get_nowait()
             while True:
-                if future in self._work:  # or it was dropped
+                if future in self._work:  # otherwise it was dropped by `close`
                     found.append(self._finished(future))
                 future = self._done.get_nowait()
         except queue.Empty:
-            self._listen(bool(found))
+            self._warn_if_deserted(bool(found))
             return found
 
-    def _listen(self, heard: bool) -> None:
-        """Tell if nothing was heard for long because nobody is there."""
+    def _warn_if_deserted(self, heard: bool) -> None:
+        """Warn if no answer came for a long time because the executor has no workers."""
         now = time.monotonic()
         if not heard and now - self._heard < QUIET:
             return
         self._heard = now
-        # A cluster may get others, so the run waits for them; but not in silence.
+        # The run waits, since new workers may join the cluster.
         if not heard and isinstance(self._executor, _Dask) and self._executor.deserted:
             text = "executor has no workers left: the run waits until one joins; Ctrl-C ends it, nothing is lost"
             warnings.warn(text, FitnessWarning, stacklevel=2)
@@ -130,15 +130,15 @@ class ExecutorEngine:
         work, since = self._work.pop(future)
         try:
             answer = as_answer(future.result())
-        # Nobody here cancels what is still awaited: a pool was shut down, or Dask lost its scheduler.
+        # The engine never cancels work that it waits for: the pool was shut down, or Dask lost its scheduler.
         except (BrokenExecutor, CancelledError) as problem:
             raise self._unusable(problem) from problem
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt) and future.exception() is not problem:
-                raise  # it is this process's own
+                raise  # it interrupts this process, not the worker
             if self._payload.problem is not None:
                 raise self._unusable(problem) from problem
-            # It may have waited in line before its node was lost, so only a second loss is taken for its own fault.
+            # It may have waited in a queue when its node was lost, so only a second loss counts as a timeout.
             late = self._timeout is not None and time.monotonic() - since >= self._timeout and work.deaths > 0
             how = f"no answer came from its process ({_in_short(problem)})"
             if late:
@@ -163,43 +163,54 @@ class ExecutorEngine:
         return FitnessError(f"executor can't go on: {_in_short(problem)}{hint}")
 
     def close(self) -> None:
-        """Cancel what has not begun, and forget the rest; the executor is the user's to shut down."""
+        """Cancel pending chunks and ignore running ones. The executor stays open, since it is the user's."""
         for future in list(self._work):
             self._work.pop(future)
             future.cancel()
 
 
 class _Dask:
-    """Dask's executor, with futures that always end.
+    """Dask's executor, with futures that always complete.
 
-    Its own ones don't if the process that has an answer dies before the answer is fetched.
+    Dask's own futures never complete if a worker dies after evaluating but before its answer is fetched. Dask offers no
+    public way to its client and options, so this class, and no other code, uses private attributes of its executor.
     """
 
     def __init__(self, executor: Any) -> None:
         self._executor = executor
+        self._client = executor._client
+
+    @classmethod
+    def of(cls, executor: Any) -> "_Dask | None":
+        """Return a Dask executor wrapped, and None for any other executor."""
+        return cls(executor) if hasattr(getattr(executor, "_client", None), "nthreads") else None
 
     def submit(self, call: Payload, chunk: bytes) -> Future[Any]:
-        """As an executor does."""
-        dask = self._executor
-        if dask._shutdown:
+        """Submit a call, as an executor does."""
+        if self._executor._shutdown:
             raise RuntimeError("it was shut down")
-        asked = dask._client.submit(call, chunk, **dask._kwargs)
-        dask._futures.add(asked)  # which `shutdown` cancels
+        asked = self._client.submit(call, chunk, **self._executor._kwargs)
+        self._executor._futures.add(asked)  # `shutdown` cancels these
         future: Future[Any] = Future()
         future.add_done_callback(lambda done: asked.cancel() if done.cancelled() else None)
-        dask._client.loop.add_callback(_pass_on, asked, future)
+        self._client.loop.add_callback(_pass_on, asked, future)
         return future
 
     @property
+    def slots(self) -> int:
+        """The number of threads of all workers."""
+        return sum(self._client.nthreads().values())
+
+    @property
     def deserted(self) -> bool:
-        """Whether nobody is there to evaluate, as far as the scheduler answers."""
+        """Whether there are no workers; False if the scheduler does not answer."""
         with suppress(OSError):
-            return not self._executor._client.nthreads()
+            return self.slots == 0
         return False
 
 
 async def _pass_on(asked: Any, future: Future[Any]) -> None:
-    """What comes of a future of Dask, to one of the standard library; in the thread of Dask's client."""
+    """Copy the outcome of a Dask future to a standard one, in the thread of Dask's client."""
     answer: Any
     (answer,) = await asyncio.gather(asked, return_exceptions=True)
     if not future.set_running_or_notify_cancel():
@@ -211,29 +222,24 @@ async def _pass_on(asked: Any, future: Future[Any]) -> None:
 
 
 def _in_short(problem: BaseException) -> str:
-    problem = getattr(problem, "cause", None) or problem  # Ray wraps what was raised elsewhere
+    problem = getattr(problem, "cause", None) or problem  # Ray wraps the errors of its workers
     text = str(problem).strip().split("\n", 1)[0]
     return type(problem).__name__ + (f": {text}" if text else "")
 
 
 def slots_of(executor: Any) -> int:
-    """How many calls an executor makes at the same time, as far as it says."""
+    """Return the number of calls that an executor makes at the same time; 0 if it is unknown."""
+    # Standard pools and loky have only a private attribute for it; `num_workers` is mpi4py's.
     for name in ("slots", "_max_workers", "num_workers"):
         number = getattr(executor, name, None)
         if isinstance(number, int) and number > 0:
             return number
-    client = _dask_client(executor)
-    return 0 if client is None else max(1, sum(client.nthreads().values()))
-
-
-def _dask_client(executor: Any) -> Any:
-    """What Dask's executor sends its work to; None for any other executor."""
-    client = getattr(executor, "_client", None)
-    return client if hasattr(client, "nthreads") else None
+    dask = _Dask.of(executor)
+    return 0 if dask is None else max(1, dask.slots)
 
 
 def forks(executor: Any) -> bool:
-    """Whether a pool makes its processes by forking this one."""
-    context = getattr(executor, "_mp_context", None)
+    """Return whether a process pool starts its workers by forking this process."""
+    context = getattr(executor, "_mp_context", None)  # no public attribute tells
     name: Callable[[], str] | None = getattr(context, "get_start_method", None)
     return name is not None and name() == "fork"
