@@ -64,7 +64,7 @@ class RunFolder:
 
     @classmethod
     def part(cls, path: Path) -> "RunFolder":
-        """A folder of a run that has several, as it is."""
+        """Make or open the folder of one replicate, without checking its contents."""
         path.mkdir(exist_ok=True)
         folder = cls.__new__(cls)
         folder.path = path
