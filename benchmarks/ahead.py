@@ -1,9 +1,9 @@
-"""What asking batches ahead costs: the gap of the arm with batches of 64, one after another and several from one state.
+"""Measure the cost of `ahead`: the gap on the arm with several batches of 64 asked from one state of the search.
 
     python benchmarks/ahead.py                                   1,000,000 evaluations, 5 seeds, 1 and 16 batches
     python benchmarks/ahead.py --evaluations 1e5 --ahead 1 4 16
 
-Area: the mean over the run of the mean fitness over all tasks.
+The area is the mean fitness over all tasks, averaged over the run.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import taskelites as te
 
 
 def domain() -> te.Domain:
-    """The arm as a batch function, since JAX functions run in a compiled loop that asks nothing ahead."""
+    """Return the arm as a batch function, since JAX functions run in a compiled loop without `ahead`."""
     arm = te.domain("arm")
     with jax.enable_x64(True):
         rows = jax.jit(jax.vmap(arm.fitness))
@@ -56,7 +56,7 @@ if __name__ == "__main__":
             runs = found.replicates()
             gaps, area = runs["gap"], runs["area"].median()
             print(
-                f"{algorithm}, {ahead} asked at once: gap {gaps.median():.2e} ({gaps.min():.1e} to {gaps.max():.1e}), "
+                f"{algorithm}, ahead {ahead}: gap {gaps.median():.2e} ({gaps.min():.1e} to {gaps.max():.1e}), "
                 f"area {area:.4f}, {runs['seconds'].median():.0f} s",
                 flush=True,
             )

@@ -1,10 +1,10 @@
-"""What each part and each number of `auto` is worth: parts off, numbers halved and doubled.
+"""Ablation and sensitivity of `auto`: without each of its parts, and with each of its numbers halved and doubled.
 
     python benchmarks/auto.py study                    ablation and sensitivity, docs/auto/study.csv
-    python benchmarks/auto.py speed                    time of an evaluation, as a ratio to mt-map-elites
-    python benchmarks/auto.py cartpole --replicates 20    the benchmark's cart-pole without a GPU, seeds from 0 on
+    python benchmarks/auto.py speed                    time per evaluation, relative to mt-map-elites
+    python benchmarks/auto.py cartpole --replicates 20    cart-pole of the benchmark without a GPU, seeds from 0 on
 
-The seeds of the others (from 1000 on) are those of no other figure.
+`study` and `speed` use seeds from 1000 on, which no other experiment uses.
 """
 
 import argparse
@@ -26,12 +26,12 @@ SEED = 1000
 
 
 def domains():
-    """Those that the algorithm was designed on and that take seconds."""
+    """Return the domains on which the algorithm was designed and that run in seconds."""
     return [te.domain("arm", form="exponential", target=(0.5, 0.5)), te.domain("archery")]
 
 
 def variants():
-    """Settings by label."""
+    """Return the settings of all variants, by label."""
     found = {"auto": te.Auto()}
     for way in WAYS:
         found[f"without {way}"] = te.Auto(ways=[each for each in WAYS if each != way])
@@ -39,14 +39,14 @@ def variants():
         found[f"without {rule}"] = te.Auto(rules=[each for each in RULES if each != rule])
     for name, value in NUMBERS.items():
         for factor, word in ((0.5, "halved"), (2.0, "doubled")):
-            # A discount is a memory of 1 / (1 - discount) batches, a heritage one of as many generations.
+            # Discount and heritage are changed by the length of their memory: 1 / (1 - value) batches or generations.
             changed = 1 - (1 - value) / factor if name in ("discount", "heritage") else value * factor
             found[f"{name} {word}"] = te.Auto(numbers={name: changed})
     return found
 
 
 def study(options):
-    """Each variant on each domain, beside the whole."""
+    """Compare each variant with the full algorithm on each domain."""
     import pandas as pd
 
     tables = []
@@ -61,20 +61,20 @@ def study(options):
         )
         table = found.table().reset_index()[["algorithm", "runs", "mean_all_median", "area_median"]]
         table.insert(0, "domain", domain.name)
-        rest = {pair["first"]: pair["p"] for pair in _against(found, "area")}
-        table["area_p"] = [rest.get(label, float("nan")) for label in table["algorithm"]]
+        p_values = {pair["first"]: pair["p"] for pair in _p_values(found, "area")}
+        table["area_p"] = [p_values.get(label, float("nan")) for label in table["algorithm"]]
         tables.append(table)
-        whole = table.set_index("algorithm")
-        for label, row in whole.iterrows():
-            gain = 1000 * (row["area_median"] - whole.loc["auto", "area_median"])
+        by_label = table.set_index("algorithm")
+        for label, row in by_label.iterrows():
+            gain = 1000 * (row["area_median"] - by_label.loc["auto", "area_median"])
             figures = f"mean {row['mean_all_median']:.6f}  area x 1000 {1000 * row['area_median']:7.2f}"
             print(f"{domain.name:8} {label:22} {figures} ({gain:+.2f}, p {row['area_p']:.2g})", flush=True)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     pd.concat(tables).to_csv(options.out, index=False, float_format="%.9g")
 
 
-def _against(found, measure):
-    """The Mann-Whitney p of each variant against the whole, corrected by Holm."""
+def _p_values(found, measure):
+    """Return the p-value of each variant against the full algorithm (Mann-Whitney, Holm correction)."""
     from taskelites.experiments.statistics import holm, mann_whitney
 
     runs = found.replicates()
@@ -85,7 +85,7 @@ def _against(found, measure):
 
 
 def speed(options):
-    """Whole runs in turn, after one of each that compiles; then the compiled steps alone, which are less noisy."""
+    """Time whole runs in turn, after a run that compiles; then time the compiled steps alone, which is less noisy."""
     for domain in domains():
         runs = {"mt-map-elites": [], "auto": []}
         for turn in range(options.replicates + 1):
@@ -93,34 +93,34 @@ def speed(options):
                 begin = time.perf_counter()
                 te.solve(domain, evaluations=options.evaluations, algorithm=algorithm, seed=SEED + turn, progress=False)
                 seconds.append(time.perf_counter() - begin)
-        _tell(domain, "a run of auto", runs)
-        searches = {algorithm: _advanced(domain, algorithm) for algorithm in runs}
+        _print_ratio(domain, "a run of auto", runs)
+        searches = {algorithm: _make_step(domain, algorithm) for algorithm in runs}
         steps = {algorithm: [] for algorithm in runs}
         for _ in range(5 * options.replicates + 1):
             for algorithm, seconds in steps.items():
                 begin = time.perf_counter()
                 jax.block_until_ready(searches[algorithm]())
                 seconds.append(time.perf_counter() - begin)
-        _tell(domain, "a step of auto", steps)
+        _print_ratio(domain, "a step of auto", steps)
 
 
-def _advanced(domain, algorithm, steps=4000):
-    """What takes so many steps from where as many were taken."""
+def _make_step(domain, algorithm, steps=4000):
+    """Return a function that takes `steps` steps, starting after the first `steps` steps of a run."""
     job = make_job(domain, algorithm=algorithm, evaluations=1_000_000)
     search = JaxLoop(job, [Recorder(job, SEED)], Control())
     search.states, _ = search._advanced(steps, 64)
     return lambda: search._advanced(steps, 64)[0]
 
 
-def _tell(domain, what, seconds):
-    ours, theirs = (seconds[algorithm][1:] for algorithm in ("auto", "mt-map-elites"))  # the first ones compile
-    ratios, least = np.divide(ours, theirs), min(ours) / min(theirs)
+def _print_ratio(domain, what, seconds):
+    ours, baseline = (seconds[algorithm][1:] for algorithm in ("auto", "mt-map-elites"))  # the first one compiles
+    ratios, least = np.divide(ours, baseline), min(ours) / min(baseline)
     spread = f"{ratios.min():.2f} to {ratios.max():.2f}; the fastest of each {least:.2f}"
     print(f"{domain.name:8} {what} takes {np.median(ratios):.2f} times as long ({spread})", flush=True)
 
 
 def cartpole(options):
-    """The area of a million evaluations from the first 100,000: when all tasks have 1000 steps, there is no more."""
+    """Compute the area of 1,000,000 evaluations from the first 100,000, since fitness cannot exceed 1000 steps."""
     domain = te.domain("cartpole")
     job = make_job(domain, evaluations=1_000_000)
     points = np.array(logged_points(job, 0))

@@ -1,9 +1,9 @@
-"""How memory grows with the number of tasks, where no square table of neighbours fits.
+"""Peak memory over the number of tasks, for numbers at which a square table of neighbours does not fit.
 
     python benchmarks/memory.py
 
-Each size runs in a process of its own; the peak of one with 20,000 tasks is taken off, so that Python, JAX and the
-compiler do not count.
+Each number of tasks runs in its own process. The peak with 20,000 tasks is subtracted, so that the memory of Python,
+JAX and the compiler does not count.
 """
 
 import resource
@@ -19,12 +19,12 @@ ALGORITHMS = ("mt-map-elites", "auto")
 
 
 def peak(algorithm: str, tasks: int) -> float:
-    """The peak memory in MB of a process that solves so many tasks."""
+    """Return the peak memory, in MB, of a process that solves `tasks` tasks."""
     done = subprocess.run([sys.executable, __file__, algorithm, str(tasks)], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
-def solve(algorithm: str, tasks: int) -> None:
+def print_peak(algorithm: str, tasks: int) -> None:
     points = np.random.default_rng(0).random((tasks, 2))
     te.solve(te.domain("arm", tasks=points), evaluations=200_000, algorithm=algorithm, progress=False)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -32,13 +32,14 @@ def solve(algorithm: str, tasks: int) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        solve(sys.argv[1], int(sys.argv[2]))
+        print_peak(sys.argv[1], int(sys.argv[2]))
     else:
         for name in ALGORITHMS:
             base = peak(name, SIZES[0])
-            print(f"{name}, {SIZES[0]:,} tasks: {base:.0f} MB in all", flush=True)
+            print(f"{name}, {SIZES[0]:,} tasks: {base:.0f} MB in total", flush=True)
             for size in SIZES[1:]:
                 more = peak(name, size) - base
                 print(
-                    f"{size:,} tasks: {more:.0f} MB more, {1e6 * more / (size - SIZES[0]):.0f} bytes a task", flush=True
+                    f"{size:,} tasks: {more:.0f} MB more, {1e6 * more / (size - SIZES[0]):.0f} bytes per task",
+                    flush=True,
                 )

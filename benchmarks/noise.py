@@ -1,4 +1,4 @@
-"""What samples= is worth at a fixed number of calls of a noisy fitness: `python benchmarks/noise.py`."""
+"""Measure the effect of `samples` at a fixed number of calls of a noisy fitness: `python benchmarks/noise.py`."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def without_noise(solutions, tasks):
 
 
 def main() -> None:
-    print(f"{CALLS:,} calls, {len(TASKS)} tasks, noise of deviation {NOISE}, medians of {SEEDS} seeds")
+    print(f"{CALLS:,} calls, {len(TASKS)} tasks, noise with standard deviation {NOISE}, medians of {SEEDS} seeds")
     print(f"{'samples':>7} {'evaluations':>12} {'believed':>9} {'corrected':>9} {'true':>9}")
     for samples in (1, 3, 10, 30):
         found = []

@@ -1,14 +1,14 @@
-"""How near predictions for unseen arms come to their optimum, and what refining them adds.
+"""Quality of predictions for unseen tasks, before and after refining them.
 
 python benchmarks/prediction.py --seeds 3
 
-For each target and size of archive: the gap to the optimum of 1000 uniformly random new tasks, by each method, as a
-ratio to that of copying the nearest elite; then the gap after `refine`, as a ratio to that of the automatic choice.
-Medians over seeds, the worst in brackets.
+On the arm, for each target and archive size: the mean gap to the optimum on 1000 random new tasks. For each method it
+is given relative to copying the nearest elite, after `refine` relative to the automatic choice of the method. The table
+shows medians over seeds, with the worst in parentheses.
 
 python benchmarks/prediction.py --part hexapod
 
-The map of docs/hexapod, and 80 uniformly random bodies: mean fitness of predictions, and after 20 evaluations a body.
+On the map of docs/hexapod and 80 random bodies: mean fitness of predictions, and after 20 evaluations per body.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--evaluations", type=lambda text: int(float(text)), default=1_000_000)
     parser.add_argument("--new", type=int, default=1000)
-    parser.add_argument("--per-task", type=int, default=20, help="evaluations of refine, for each new task")
+    parser.add_argument("--per-task", type=int, default=20, help="evaluations of refine per new task")
     options = parser.parse_args()
     if options.part == "hexapod":
         hexapod(options.per_task)
@@ -35,7 +35,7 @@ def main() -> None:
     print("target      archive  nearest   " + "".join(f"{name:>18}" for name in (*METHODS[1:], "automatic", "refine")))
     for target in ((1.0, 1.0), (0.5, 0.5)):
         for number in (5000, 500):
-            rows = [measure(options, target, number, seed) for seed in range(options.seeds)]
+            rows = [measure_gaps(options, target, number, seed) for seed in range(options.seeds)]
             copied = np.median([row["nearest"] for row in rows])
             ratios = [[row[name] / row["nearest"] for row in rows] for name in (*METHODS[1:], "automatic")]
             ratios.append([row["refine"] / row["automatic"] for row in rows])
@@ -43,20 +43,20 @@ def main() -> None:
             print(f"{target!s:<11} {number:<8} {copied:<9.3g} {cells}   chosen: {[row['chosen'] for row in rows]}")
 
 
-def measure(options: argparse.Namespace, target: tuple[float, float], number: int, seed: int) -> dict[str, float]:
-    """The gaps of new tasks, by method, from one archive."""
+def measure_gaps(options: argparse.Namespace, target: tuple[float, float], number: int, seed: int) -> dict[str, float]:
+    """Return the mean gap on new tasks by method, for one archive."""
     domain = te.domain("arm", tasks=number, target=target)
     result = te.solve(domain, evaluations=options.evaluations, algorithm="mt-map-elites", seed=seed, progress=False)
     points = te.tasks.uniform(options.new, [0, 0], [1, 1], seed=1000 + seed).descriptors
     new = te.domain("arm", tasks=points, target=target)
     chosen = result.predict(points, report=True)
     refined = result.refine(new, evaluations=options.per_task * options.new, seed=seed, progress=False)
-    gaps = {name: gap(new, result.predict(points, name)) for name in METHODS}
-    return gaps | {"automatic": gap(new, chosen.solutions), "refine": refined.gap, "chosen": chosen.method}
+    gaps = {name: mean_gap(new, result.predict(points, name)) for name in METHODS}
+    return gaps | {"automatic": mean_gap(new, chosen.solutions), "refine": refined.gap, "chosen": chosen.method}
 
 
 def hexapod(per_task: int, bodies: int = 80) -> None:
-    """The fitness of new bodies, by method, and refined by two algorithms."""
+    """Print the mean fitness on new bodies by method, and after refinement with two algorithms."""
     result = te.load(Path(__file__).parent.parent / "docs" / "hexapod" / "map.npz")
     known = result.tasks.descriptors
     points = te.tasks.uniform(bodies, known.min(axis=0), known.max(axis=0), seed=9).descriptors
@@ -69,7 +69,7 @@ def hexapod(per_task: int, bodies: int = 80) -> None:
         print(f"{label:<10} {refined.fitness.mean():.3f}")
 
 
-def gap(domain: te.Domain, solutions: np.ndarray) -> float:
+def mean_gap(domain: te.Domain, solutions: np.ndarray) -> float:
     with jax.enable_x64(True):
         fitness = jax.vmap(domain.fitness)(solutions, domain.tasks.descriptors)
     return float(np.mean(domain.optimum - np.asarray(fitness)))

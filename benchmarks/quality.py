@@ -1,4 +1,4 @@
-"""How near runs come to the optimum of the arm, and where the gap is in runs that end further away than most.
+"""Gap to the optimum of the arm over seeds, with details on runs whose gap is much larger than the median.
 
 python benchmarks/quality.py --seeds 20 --evaluations 1e6
 """
@@ -28,13 +28,13 @@ def main() -> None:
 
 
 def explain(domain: te.Domain, result: te.Result, seed: int) -> None:
-    """Print where the gap of a run lies, which genes its stiff arms have, and what more evaluations do."""
+    """Print which tasks cause the gap of a run, the genes of its stiff arms, and the gap after more evaluations."""
     gap = result.optimum - result.fitness
     alpha_max, length = result.tasks.descriptors.T
     stiff = alpha_max < 0.3
     print(f"seed {seed}: gap {result.gap:.3g}, of which {gap[stiff].sum() / gap.sum():.0%} with alpha_max below 0.3")
     genes = result.solutions[stiff & (length > 0.7)].mean(axis=0)
-    print(f"  mean genes of the long ones among them: {' '.join(f'{gene:.2f}' for gene in genes)}")
+    print(f"  mean genes of those with length above 0.7: {' '.join(f'{gene:.2f}' for gene in genes)}")
     longer = te.solve(domain, evaluations=3 * result.evaluations, algorithm="mt-map-elites", seed=seed, progress=False)
     print(f"  gap after three times the evaluations: {longer.gap:.3g}")
 

@@ -1,9 +1,9 @@
-"""Many replicates of the arm side by side, on whatever device JAX has (`pip install taskelites[cuda]` for a GPU).
+"""Time of many replicates of the arm in parallel, on the default JAX device (`pip install taskelites[cuda]` for a GPU).
 
     python benchmarks/replicates.py --replicates 30 --evaluations 1e6
 
-Prints the time of the first run (compilation included), of three more, the gaps to the optimum, and whether a replicate
-has the same bits as a run of its own.
+Prints the time of the first run (with compilation) and of three further runs, the gaps to the optimum, and whether a
+replicate is bit-identical to a single run.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
     print(f"gap to the optimum: median {statistics.median(gaps):.3g}, best {gaps[0]:.3g}, worst {gaps[-1]:.3g}")
     alone = te.solve(domain, algorithm="mt-map-elites", evaluations=options.evaluations, seed=3, progress=False)
     same = np.array_equal(alone.solutions, results[3].solutions) if options.replicates > 3 else None
-    print(f"replicate 3 has the bits of a run of its own: {same}")
+    print(f"replicate 3 is bit-identical to a single run: {same}")
 
 
 if __name__ == "__main__":

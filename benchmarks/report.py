@@ -1,10 +1,10 @@
-"""How long a report takes to write, how large it is, and how soon its page answers a click.
+"""Time to write a report, its size, and the time until its page responds to a click.
 
-    python benchmarks/report.py            # needs playwright and a Chromium; without them only the first two
+    python benchmarks/report.py            # needs playwright and Chromium; without them only time and size are measured
 
-The page is opened from the disk in headless Chromium; "ready" is when the map can be used, "first click" when a click
-on a task has shown its solution, both from the moment at which the browser is told to open it. Absolute times, since
-that is what a person waits for: run it on a quiet machine.
+The page is opened from disk in headless Chromium. "ready" is the time until the map can be used, "first click" the
+time until a click on a task has shown its solution, both from the start of loading. These are absolute times, so run it
+on an idle machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def arm_of_36_joints() -> tuple[te.Result, te.Domain]:
 
 
 def many_tasks(number: int = 100_000, dim: int = 36) -> tuple[te.Result, None]:
-    """As large as they come: what is in it does not matter here."""
+    """Return an artificial result of the largest size that reports are made for."""
     random = np.random.default_rng(0)
     tasks = te.tasks.uniform(number, [0, 0], [1, 1])
     return te.Result(
@@ -39,8 +39,8 @@ def many_tasks(number: int = 100_000, dim: int = 36) -> tuple[te.Result, None]:
     ), None
 
 
-def answer(path: Path) -> tuple[float, float] | None:
-    """Seconds until the page is ready, and until it has answered a click."""
+def time_page(path: Path) -> tuple[float, float] | None:
+    """Return seconds until the page is ready and until it has responded to a click, or None without a browser."""
     chromium = next(
         (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
     )
@@ -61,7 +61,7 @@ def answer(path: Path) -> tuple[float, float] | None:
         place = page.locator(".map canvas").bounding_box()
         assert place is not None
         page.mouse.click(place["x"] + 0.4 * place["width"], place["y"] + 0.3 * place["height"])
-        while page.text_content("#task-heading") == before:  # the page's policy lets no function of ours wait in it
+        while page.text_content("#task-heading") == before:  # the content security policy forbids wait_for_function
             time.sleep(0.002)
         clicked = time.perf_counter() - begin
         browser.close()
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     print(f"{'':<28} {'written':>9} {'size':>9} {'ready':>9} {'first click':>12}   medians of {rounds}")
-    for name, make in (("arm, 5,000 x 36", arm_of_36_joints), ("made up, 100,000 x 36", many_tasks)):
+    for name, make in (("arm, 5,000 x 36", arm_of_36_joints), ("artificial, 100,000 x 36", many_tasks)):
         result, domain = make()
         path = Path(tempfile.mkdtemp()) / "report.html"
         written, found = [], []
@@ -81,7 +81,7 @@ def main() -> None:
             begin = time.perf_counter()
             te.show.report(result, path, domain=domain)
             written.append(time.perf_counter() - begin)
-            if (times := answer(path)) is not None:
+            if (times := time_page(path)) is not None:
                 found.append(times)
         shown = [f"{statistics.median(column):.2f} s" for column in zip(*found, strict=True)] or ["no browser", ""]
         size = f"{path.stat().st_size / 1e6:.1f} MB"

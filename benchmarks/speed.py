@@ -1,18 +1,22 @@
-"""How fast the search is, as ratios measured in one run on one core.
+"""Speed of the search on one core, mostly as ratios of times measured in turn.
 
     python benchmarks/speed.py            all parts
     python benchmarks/speed.py --part paper compiled
 
-Parts: `paper` (a whole arm run against the paper's pseudo-code in NumPy), `compiled` (search overhead inside a compiled
-run), `draws` (random numbers), `host` (overhead of ask and tell for a Python fitness), `start` (import, compilation,
-first progress line).
+Parts:
+
+- `paper`: a whole run of the arm against the pseudo-code of the paper in NumPy.
+- `compiled`: overhead of the search in a compiled run.
+- `draws`: random numbers.
+- `host`: overhead of ask and tell for a Python fitness.
+- `start`: import, compilation and first progress line.
 """
 
 import os
 import sys
 
 if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core, before any library starts its threads
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before any library starts threads
 
 import argparse
 import subprocess
@@ -38,23 +42,23 @@ from taskelites.search.loop import Control
 MILLION = 1_000_000
 
 
-def timed(function: Callable[[], Any]) -> float:
+def seconds(function: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     jax.block_until_ready(function())
     return time.perf_counter() - begin
 
 
-def alternating(functions: dict[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
-    """The median time of each, measured in turns, so that a noisy moment hits all of them."""
+def median_seconds(functions: dict[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
+    """Return the median seconds of each function, measured in turn so that noise affects all of them."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
-            times[name].append(timed(function))
+            times[name].append(seconds(function))
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
 def whole_run(domain: te.Domain, evaluations: int = MILLION) -> Callable[[], Any]:
-    """A run without its compilation: history, snapshots and all; set up outside of the timing."""
+    """Return a function that makes a whole run with history and snapshots; the set-up is not part of it."""
     job = make_job(domain, algorithm="mt-map-elites", evaluations=evaluations)
 
     def run() -> Any:
@@ -70,18 +74,24 @@ def part_paper() -> None:
     tasks = domain.tasks.descriptors
     ours = whole_run(domain)
     ours()  # compiles
-    few = 50_000
-    rounds = [(timed(lambda: transcription.search(tasks, 10, few)[1]) / few, timed(ours) / MILLION) for _ in range(11)]
+    baseline_evaluations = 50_000
+    rounds = [
+        (
+            seconds(lambda: transcription.search(tasks, 10, baseline_evaluations)[1]) / baseline_evaluations,
+            seconds(ours) / MILLION,
+        )
+        for _ in range(11)
+    ]
     numpy_each, ours_each = np.median(rounds, axis=0)
     ratios = np.array([other / our for other, our in rounds])
-    print(f"paper: ours {1e6 * ours_each:.3f} us an evaluation (a whole run of 1e6, compilation excluded)")
-    print(f"paper: numpy {1e6 * numpy_each:.1f} us an evaluation (its first {few:,})")
-    print(f"paper: ratio {np.median(ratios):.0f}, of 11 rounds {ratios.min():.0f} to {ratios.max():.0f} (80 is wanted)")
+    print(f"paper: taskelites {1e6 * ours_each:.3f} us per evaluation (a whole run of 1e6, without compilation)")
+    print(f"paper: numpy {1e6 * numpy_each:.1f} us per evaluation (the first {baseline_evaluations:,})")
+    print(f"paper: ratio {np.median(ratios):.0f}, over 11 rounds {ratios.min():.0f} to {ratios.max():.0f} (target: 80)")
 
 
 def overhead(tasks: Any, batch_size: int, algorithm: Any, evaluations: int) -> float:
-    """Microseconds an evaluation of a compiled run whose fitness costs next to nothing."""
-    domain = te.Domain(name="free", fitness=free, tasks=tasks, bounds=(0, 1), dim=10, call="jax")
+    """Return microseconds per evaluation of a compiled run with a negligible fitness."""
+    domain = te.Domain(name="free", fitness=negligible, tasks=tasks, bounds=(0, 1), dim=10, call="jax")
     job = make_job(domain, algorithm=algorithm, batch_size=batch_size, evaluations=evaluations)
     search = JaxLoop(job, [0])
     rows = search.core.rows
@@ -91,11 +101,11 @@ def overhead(tasks: Any, batch_size: int, algorithm: Any, evaluations: int) -> f
         return _advance(search.core, search.evaluate, search.states, steps, rows, None, 1.0)[0].archive.fitness
 
     run()
-    return min(timed(run) for _ in range(5)) / (steps * rows) * 1e6
+    return min(seconds(run) for _ in range(5)) / (steps * rows) * 1e6
 
 
-def free(solution: jax.Array, task: jax.Array) -> jax.Array:
-    """A fitness that costs next to nothing, and improves seldom, as late in a run."""
+def negligible(solution: jax.Array, task: jax.Array) -> jax.Array:
+    """Return a fitness that is negligible to compute and rarely improves, as late in a run."""
     return -jnp.abs(solution[0] - task[0])
 
 
@@ -103,20 +113,20 @@ def part_compiled() -> None:
     tasks = te.tasks.cvt(5000, [0, 0], [1, 1])
     for batch_size, wanted in ((64, 1.0), (1024, 0.8)):
         cost = overhead(tasks, batch_size, "mt-map-elites", MILLION)
-        print(f"compiled: 5,000 tasks, batch {batch_size}: {cost:.3f} us an evaluation (at most {wanted} is wanted)")
+        print(f"compiled: 5,000 tasks, batch {batch_size}: {cost:.3f} us per evaluation (target: at most {wanted})")
     for size in (1, 10, 100, 1000, 5000):
         algorithm = te.MultiTaskMapElites(tournament=(size, size + 1))
         cost = overhead(tasks, 64, algorithm, MILLION // 4)
-        print(f"compiled: 5,000 tasks, batch 64, tournament {size}: {cost:.3f} us an evaluation")
+        print(f"compiled: 5,000 tasks, batch 64, tournament {size}: {cost:.3f} us per evaluation")
     many = te.tasks.uniform(100_000, [0, 0], [1, 1])
     cost = overhead(many, 64, "mt-map-elites", MILLION // 4)
-    print(f"compiled: 100,000 tasks, batch 64: {cost:.3f} us an evaluation (at most 10 is wanted)")
+    print(f"compiled: 100,000 tasks, batch 64: {cost:.3f} us per evaluation (target: at most 10)")
     cost = overhead(many, 64, te.MultiTaskMapElites(tournament=500), MILLION // 8)
-    print(f"compiled: 100,000 tasks, batch 64, tournament 500 throughout: {cost:.3f} us an evaluation")
+    print(f"compiled: 100,000 tasks, batch 64, tournament 500 throughout: {cost:.3f} us per evaluation")
 
 
 def part_draws() -> None:
-    """Normals for a batch of 64 solutions of 10 numbers, ours against those of `jax.random`, in a compiled loop."""
+    """Time normal random numbers of shape (64, 10) in a compiled loop, against `jax.random`."""
     shape, steps = (64, 10), 20_000
     runs = {}
     for name, draw in (("jax", jax.random.normal), ("ours", random.normal)):
@@ -130,10 +140,10 @@ def part_draws() -> None:
 
         runs[name] = lambda run=run: run(jax.random.key(0))
         runs[name]()
-    times = alternating(runs)
+    times = median_seconds(runs)
     each = {name: 1e6 * value / steps for name, value in times.items()}
     ratio = each["jax"] / each["ours"]
-    print(f"draws: jax.random {each['jax']:.1f} us a batch, ours {each['ours']:.1f} us, ratio {ratio:.1f}")
+    print(f"draws: jax.random {each['jax']:.1f} us per batch, taskelites {each['ours']:.1f} us, ratio {ratio:.1f}")
 
 
 def part_host() -> None:
@@ -150,40 +160,40 @@ def part_host() -> None:
             optimizer.tell(candidates, fitness)
             if step >= 20:
                 spent.append(middle - begin + time.perf_counter() - end)
-        # Ask and tell are dispatched asynchronously; the time to wait for them falls into the next ask.
+        # JAX dispatches asynchronously, so the time to compute a tell is spent in the next ask.
         cost = 1e6 * np.array(spent) / batch_size
         print(
-            f"host: batch {batch_size}: median {np.median(cost):.2f}, mean {cost.mean():.2f} us an evaluation "
-            f"(at most {wanted} is wanted)"
+            f"host: batch {batch_size}: median {np.median(cost):.2f}, mean {cost.mean():.2f} us per evaluation "
+            f"(target: at most {wanted})"
         )
 
 
 def part_start() -> None:
-    imported = min(_seconds([sys.executable, "-c", "import taskelites"]) for _ in range(3))
+    imported = min(_command_seconds([sys.executable, "-c", "import taskelites"]) for _ in range(3))
     print(f"start: import taskelites {imported:.1f} s")
     job = make_job(te.domain("arm"), algorithm="mt-map-elites", evaluations=64)
     search = JaxLoop(job, [0])
     arguments = (search.core, search.evaluate, search.states, 1, 64, None, 1.0)
-    jax.clear_caches()  # the parts before this one have compiled it
-    compiled = timed(lambda: _advance.lower(*arguments).compile() and None)
+    jax.clear_caches()  # other parts may have compiled it
+    compiled = seconds(lambda: _advance.lower(*arguments).compile() and None)
     print(f"start: compilation of the arm's loop {compiled:.1f} s")
     lines = []
     for _ in range(3):
         begin = time.perf_counter()
-        command = [sys.executable, "-m", "taskelites", "run", "arm", "--out", f"{_scratch()}/run"]
+        command = [sys.executable, "-m", "taskelites", "run", "arm", "--out", f"{_temporary_folder()}/run"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
             assert process.stderr is not None
             process.stderr.readline()
             lines.append(time.perf_counter() - begin)
             process.stderr.read()
-    print(f"start: from typing `taskelites run arm` to the first progress line {min(lines):.1f} s (below 10 is wanted)")
+    print(f"start: first progress line of `taskelites run arm` after {min(lines):.1f} s (target: below 10)")
 
 
-def _seconds(command: list[str]) -> float:
-    return timed(lambda: subprocess.run(command, check=True) and None)
+def _command_seconds(command: list[str]) -> float:
+    return seconds(lambda: subprocess.run(command, check=True) and None)
 
 
-def _scratch() -> str:
+def _temporary_folder() -> str:
     import tempfile
 
     return tempfile.mkdtemp()

@@ -1,11 +1,16 @@
-"""What a Python fitness pays for workers, for ask and tell, for checkpoints, and in memory.
+"""Overhead of a Python fitness: workers, ask and tell, checkpoints and memory.
 
     python benchmarks/workers.py                                          all parts
-    taskset -c 0 python benchmarks/workers.py --part controller cluster   on one core, for which their figures are meant
+    taskset -c 0 python benchmarks/workers.py --part controller cluster   on one core, as their targets assume
 
-Parts: `throughput` (eight workers against what eight could do), `auto` (`workers="auto"` against none), `controller`
-(ask and tell without evaluation), `cluster` (up to 1,000 workers, in virtual time), `checkpoint` (what a checkpoint a
-second costs), `memory` (whether a long run grows).
+Parts:
+
+- `throughput`: eight workers, relative to the ideal.
+- `auto`: `workers="auto"` against no workers.
+- `controller`: ask and tell without evaluation.
+- `cluster`: utilisation of up to 1,000 workers, in virtual time.
+- `checkpoint`: cost of one checkpoint per second.
+- `memory`: growth of memory over a long run.
 """
 
 import argparse
@@ -49,24 +54,24 @@ def some_tasks() -> te.Tasks:
 
 
 def solve(fitness: Any, **options: Any) -> te.Result:
-    """A run on 5,000 tasks, 36 numbers a solution unless told otherwise."""
+    """Run `te.solve` on 5,000 tasks, with 36 dimensions by default."""
     options = {"bounds": (0, 1), "dim": 36, "algorithm": "mt-map-elites", "progress": False} | options
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", te.errors.FitnessWarning
-        )  # that workers are slower, or evaluations fail, is meant
+        # Slow workers and failing evaluations are part of the benchmark.
+        warnings.simplefilter("ignore", te.errors.FitnessWarning)
         return te.solve(fitness, some_tasks(), **options)
 
 
-class Middle:
-    """A callback that measures between 10 % and 90 % of a run.
+class MiddleOfRun:
+    """A callback that measures a run between 10 % and 90 % of its evaluations.
 
-    Before, programs are compiled and processes start; after, nothing is left to send, and workers run dry because the
-    budget ends. Rows of the history come with the end of batches, so that `mode="sync"` is measured in whole ones.
+    The start is left out because programs are compiled and processes start, the end because workers become idle when
+    the budget is used up. History rows are logged at the end of batches, so that `mode="sync"` is measured in whole
+    batches.
 
     Args:
-        evaluations: of the run.
-        clock: measured along; by default, nothing but the seconds.
+        evaluations: number of evaluations of the run.
+        clock: a second clock to read at each row; default: always 0.
     """
 
     def __init__(self, evaluations: int, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -75,38 +80,38 @@ class Middle:
         self._rows: list[tuple[float, int, float]] = []
 
     def __call__(self, row: Any) -> None:
-        """Take a row of the history."""
+        """Record the times of a history row."""
         self._rows.append((row["seconds"], row["evaluations"], self._clock()))
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """(seconds, evaluations, clock) where it begins and ends."""
+        """Return (seconds, evaluations, clock) at the start and at the end of the measurement."""
         inside = [row for row in self._rows if 0.1 <= row[1] / self._evaluations <= 0.9]
-        inside = inside if len(inside) > 1 else [(0.0, 0, 0.0), self._rows[-1]]  # of a run too short to be measured
+        inside = inside if len(inside) > 1 else [(0.0, 0, 0.0), self._rows[-1]]  # the run is too short
         return inside[0], inside[-1]
 
     @property
     def spent(self) -> tuple[float, int, float]:
-        """Seconds, evaluations and clock from its begin to its end."""
+        """Return seconds, evaluations and clock time during the measurement."""
         first, last = self.ends
         return last[0] - first[0], last[1] - first[1], last[2] - first[2]
 
     @property
     def rate(self) -> float:
-        """Evaluations a second."""
+        """Return evaluations per second."""
         seconds, evaluations, _ = self.spent
         return evaluations / seconds
 
 
 @contextmanager
-def plugged(engine: Engine) -> Iterator[None]:
-    """Runs evaluate with this engine."""
+def use_engine(engine: Engine) -> Iterator[None]:
+    """Make all runs evaluate with this engine while the context is open."""
     with mock.patch.object(EvaluationOptions, "_engine", return_value=engine):
         yield
 
 
-def never(*_: Any) -> Any:
-    raise AssertionError("the engine answers without it")
+def never_called(*_: Any) -> Any:
+    raise AssertionError("the engine must not call the fitness")
 
 
 # throughput
@@ -114,31 +119,34 @@ def never(*_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sleeper:
-    """Sleeps, for a time that only the solution decides.
+    """A fitness that sleeps for a time that depends on the solution only.
 
     Args:
-        spread: "equal" (20 ms), "wide" (5 to 50 ms), or "tenth" (10 ms, and one in ten 100 ms).
+        spread: distribution of the times: "equal" (20 ms), "wide" (5 to 50 ms), or "tenth" (10 % of them 100 ms, the
+            others 10 ms).
     """
 
     spread: str
 
     def __call__(self, solution: np.ndarray, task: np.ndarray) -> float:
-        """The fitness, after a sleep."""
+        """Sleep, then return the fitness."""
         time.sleep(self.seconds(solution))
         return -float(abs(solution[0] - task[0]))
 
     def seconds(self, solution: np.ndarray) -> float:
-        """How long it sleeps."""
+        """Return the time to sleep, in seconds."""
         share = zlib.crc32(solution.tobytes()) / 2**32
         if self.spread == "equal":
             return 0.020
         return 0.005 + 0.045 * share if self.spread == "wide" else 0.1 if share < 0.1 else 0.01
 
 
-def busy_share(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) -> tuple[float, float, float]:
-    """Evaluations a second; as a share of the ideal, so many workers that do nothing else; and the share they are busy.
+def measure_throughput(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) -> tuple[float, float, float]:
+    """Measure the throughput of workers.
 
-    The last differs by how much longer than asked a machine sleeps, measured where the evaluations are made.
+    Returns:
+        Evaluations per second; the share of the ideal, at which all workers always sleep; and the share of time that
+        workers are busy. The last two differ because a machine sleeps longer than asked.
     """
     asleep, took = [0.0], [0.0]
     collect = Workers.collect
@@ -149,7 +157,7 @@ def busy_share(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) 
         took[0] += sum(answer.seconds for _, answer in found if isinstance(answer, Answer))
         return found
 
-    middle = Middle(evaluations, lambda: asleep[0])
+    middle = MiddleOfRun(evaluations, lambda: asleep[0])
     with mock.patch.object(Workers, "collect", spied):
         solve(sleeper, call="each", evaluations=evaluations, workers=workers, mode=mode, callback=middle, dim=10)
     seconds, _, slept = middle.spent
@@ -158,19 +166,19 @@ def busy_share(sleeper: Sleeper, mode: str, evaluations: int, workers: int = 8) 
 
 
 def part_throughput(shrink: int) -> None:
-    words = {"equal": "20 ms each", "wide": "5 to 50 ms", "tenth": "10 ms, one in ten 100 ms"}
+    labels = {"equal": "20 ms each", "wide": "5 to 50 ms", "tenth": "10 ms, 10 % of them 100 ms"}
     evaluations = max(400, 2048 // shrink)
-    for spread, durations in words.items():
+    for spread, durations in labels.items():
         modes = ("sync",) if spread == "equal" else ("sync", "async")
         found: dict[str, list[Any]] = {mode: [] for mode in modes}
         for _ in range(1 if shrink > 1 else ROUNDS):
             for mode in modes:
-                found[mode].append(busy_share(Sleeper(spread), mode, evaluations))
+                found[mode].append(measure_throughput(Sleeper(spread), mode, evaluations))
         for mode in modes:
             rate, share, busy = np.median(found[mode], axis=0)
-            wanted = "what waiting for a batch costs" if mode == "sync" and len(modes) > 1 else "95 % is wanted"
+            wanted = "includes waiting for batches" if mode == "sync" and len(modes) > 1 else "target: 95 %"
             ideal = f"{share:.1%} of ideal, {busy:.1%} busy"
-            print(f"throughput: 8 workers, {durations}, {mode}: {rate:.0f} a second, {ideal} ({wanted})")
+            print(f"throughput: 8 workers, {durations}, {mode}: {rate:.0f} per second, {ideal} ({wanted})")
 
 
 # auto
@@ -178,16 +186,16 @@ def part_throughput(shrink: int) -> None:
 
 @dataclass(frozen=True)
 class Busy:
-    """Computes for a while, counted in turns of a loop: on a core that is shared, a clock would run for two.
+    """A fitness that runs a fixed number of loop iterations, as time does not measure work on a shared core.
 
     Args:
-        turns: of the loop, an evaluation.
+        turns: loop iterations per evaluation.
     """
 
     turns: int
 
     def __call__(self, solution: np.ndarray, task: np.ndarray) -> float:
-        """The fitness, after the loop."""
+        """Run the loop, then return the fitness."""
         for _ in range(self.turns):
             pass
         return -abs(float(solution[0]) - float(task[0]))
@@ -195,16 +203,16 @@ class Busy:
 
 @dataclass(frozen=True)
 class BusyRows:
-    """The same, row by row of a batch.
+    """A batch function like `Busy`.
 
     Args:
-        turns: of the loop, an evaluation.
+        turns: loop iterations per row.
     """
 
     turns: int
 
     def __call__(self, solutions: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        """The fitness of each row, after as many loops."""
+        """Run the loop for each row, then return the fitness of all rows."""
         for _ in range(len(solutions)):
             for _ in range(self.turns):
                 pass
@@ -212,25 +220,25 @@ class BusyRows:
 
 
 @functools.cache
-def turns_a_second() -> float:
+def loops_per_second() -> float:
     turns, times = 200_000, []
     for _ in range(9):
         begin = time.perf_counter()
         for _ in range(turns):
             pass
         times.append(time.perf_counter() - begin)
-    return turns / min(times)  # the round that nobody disturbed
+    return turns / min(times)  # the minimum is the least disturbed
 
 
-def whole_times(
+def time_runs(
     fitness: Any, call: str, evaluations: int, rounds: int, sides: tuple[Any, ...]
 ) -> tuple[dict[Any, list[float]], set[str]]:
-    """Seconds of whole runs for each kind of workers, in turns; and what "auto" decided."""
+    """Return the seconds of whole runs per value of `workers`, measured in turn, and the decisions of "auto"."""
     decided = set()
 
     class Seen(AutomaticEngine):
         def close(self) -> None:
-            decided.add(self.decision or "this process alone (no trial: the run is short)")
+            decided.add(self.decision or "this process (no trial, since the run is short)")
             super().close()
 
     times: dict[Any, list[float]] = {workers: [] for workers in sides}
@@ -245,21 +253,21 @@ def whole_times(
 
 
 def part_auto(shrink: int) -> None:
-    quick, slow = int(10e-6 * turns_a_second()), int(2e-3 * turns_a_second())
-    short, long = 200_000, 3 * MILLION // 2  # two seconds, and long enough for workers to be tried out
+    fast_turns, slow_turns = int(10e-6 * loops_per_second()), int(2e-3 * loops_per_second())
+    short, long = 200_000, 3 * MILLION // 2  # 2 s, and long enough for a trial of workers
     cases = (
-        ("10 us", Busy(quick), "each", short, ROUNDS),
-        ("10 us a row", BusyRows(quick), "batch", short, ROUNDS),
-        ("10 us", Busy(quick), "each", long, 1),
-        ("10 us a row", BusyRows(quick), "batch", long, 1),
-        ("2 ms", Busy(slow), "each", 10_000, 1),
+        ("10 us", Busy(fast_turns), "each", short, ROUNDS),
+        ("10 us per row", BusyRows(fast_turns), "batch", short, ROUNDS),
+        ("10 us", Busy(fast_turns), "each", long, 1),
+        ("10 us per row", BusyRows(fast_turns), "batch", long, 1),
+        ("2 ms", Busy(slow_turns), "each", 10_000, 1),
     )
     for cost, fitness, call, evaluations, rounds in cases:
         sides = (None, "auto") if evaluations == long else (None, "auto", 2)
         evaluations //= shrink
-        times, decided = whole_times(fitness, call, evaluations, rounds, sides)
+        times, decided = time_runs(fitness, call, evaluations, rounds, sides)
         alone, auto = np.array(times[None]), np.array(times["auto"])
-        wanted = "workers are wanted" if fitness.turns == slow else "at most 1.1 is wanted"
+        wanted = "target: workers" if fitness.turns == slow_turns else "target: at most 1.1"
         print(
             f"auto: {cost}, {call}, {evaluations:,}: {np.median(alone):.2f} s without workers, auto "
             f"{np.median(auto / alone):.2f} times as long ({wanted}): {'; '.join(sorted(decided))}"
@@ -272,13 +280,13 @@ def part_auto(shrink: int) -> None:
 # controller and cluster
 
 
-class AtOnce:
-    """An engine that has answered already.
+class InstantEngine:
+    """An engine that answers immediately with random fitness.
 
     Args:
-        slots: how many workers it says to have.
-        most: chunks a `collect`.
-        seconds: that it says an evaluation takes, from which follows how many make a chunk.
+        slots: number of workers to report.
+        most: maximum number of chunks per `collect`.
+        seconds: duration to report per evaluation, which determines the chunk size.
     """
 
     def __init__(self, slots: int, most: int = MILLION, seconds: float = 1.0) -> None:
@@ -290,11 +298,11 @@ class AtOnce:
         self._given = 0
 
     def submit(self, work: Work) -> None:
-        """Take a chunk."""
+        """Queue a chunk."""
         self._works.append(work)
 
     def collect(self, wait: float) -> list[Finished]:
-        """What was taken first."""
+        """Return the oldest chunks with their answers."""
         return [self._answered(self._works.popleft()) for _ in range(min(self._most, len(self._works)))]
 
     def _answered(self, work: Work) -> Finished:
@@ -306,24 +314,24 @@ class AtOnce:
         return work, Answer(fitness, None, [], rows * self._seconds)
 
     def drop(self) -> None:
-        """Forget all of it."""
+        """Drop all queued chunks."""
         self._works.clear()
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there are no resources."""
 
 
-class Cluster(AtOnce):
-    """An engine of many workers in virtual time, which passes as it would for a controller that is as fast as this one.
+class VirtualCluster(InstantEngine):
+    """An engine that simulates many workers in virtual time.
 
-    Real time between two calls is the controller's, and goes by on the virtual clock, too; time in here does not. Where
-    the controller would wait, the clock jumps to what finishes next. A worker that finishes takes the next chunk from
-    the queue at once, as those of an executor do.
+    The virtual clock includes the real time that the controller spends between calls, but not the time spent in the
+    engine. When the controller would wait, the clock jumps to the next finished chunk. A worker that finishes takes the
+    next chunk from the queue at once, as in an executor.
 
     Args:
-        workers: how many.
-        durations: draws so many of them.
-        pickles: whether chunks are pickled, on the controller's time, as any executor needs them.
+        workers: number of workers.
+        durations: function that draws the given number of durations, in seconds.
+        pickles: whether to pickle chunks on the time of the controller, as an executor does.
     """
 
     def __init__(self, workers: int, durations: Callable[[int], np.ndarray], *, pickles: bool = True) -> None:
@@ -337,7 +345,7 @@ class Cluster(AtOnce):
         self._left = time.perf_counter()
 
     def submit(self, work: Work) -> None:
-        """Take a chunk, which begins as soon as a worker is free."""
+        """Queue a chunk, which starts as soon as a worker is free."""
         if self._pickles:
             cloudpickle.dumps((len(self.busy), work.solutions, work.tasks))
         self._enter()
@@ -349,7 +357,7 @@ class Cluster(AtOnce):
         self._leave()
 
     def collect(self, wait: float) -> list[Finished]:
-        """What is finished by now; if nothing is, now is when something will be."""
+        """Return finished chunks, after advancing the clock to the next one if there are none."""
         self._enter()
         found = []
         if self._ends:
@@ -361,7 +369,7 @@ class Cluster(AtOnce):
         return found
 
     def utilisation(self, begin: float, end: float) -> float:
-        """The share of a time that workers were at work."""
+        """Return the share of time that workers are busy between two clock times."""
         starts, ends = np.array(self.busy).T
         worked = np.clip(np.minimum(ends, end) - np.maximum(starts, begin), 0, None).sum()
         return float(worked / (self.slots * (end - begin)))
@@ -373,42 +381,42 @@ class Cluster(AtOnce):
         self._left = time.perf_counter()
 
 
-def controlled(engine: AtOnce, evaluations: int, **options: Any) -> Middle:
-    """A run with such an engine, measured along its own clock if it has one."""
-    middle = Middle(evaluations, lambda: getattr(engine, "clock", 0.0))
+def run_with_engine(engine: InstantEngine, evaluations: int, **options: Any) -> MiddleOfRun:
+    """Run with an engine, and measure by the clock of the engine if it has one."""
+    middle = MiddleOfRun(evaluations, lambda: getattr(engine, "clock", 0.0))
     options = {"call": "each", "workers": engine.slots} | options
-    with plugged(engine):
-        if isinstance(engine, Cluster):
+    with use_engine(engine):
+        if isinstance(engine, VirtualCluster):
             engine._leave()
-        solve(never, evaluations=evaluations, callback=middle, **options)
+        solve(never_called, evaluations=evaluations, callback=middle, **options)
     return middle
 
 
 def part_controller(shrink: int) -> None:
     print(f"controller: on {cores()} of {os.cpu_count()} cores")
-    # Without workers a batch is one chunk; a function over arrays gets 16 rows at a time; a slow one, row by row.
+    # Without workers a batch is one chunk. With workers, batch functions get 16 rows per chunk, slow ones a single row.
     whole = {"call": "batch", "workers": None}
     sync = {
-        "one chunk (300,000 is wanted)": (AtOnce(1), 2 * MILLION, whole),
-        "16 rows a chunk, 8 workers": (AtOnce(8), MILLION, {"call": "batch"}),
-        "1 row a chunk, 8 workers": (AtOnce(8), MILLION // 4, {}),
-        "1 row a chunk, 1,000 workers": (AtOnce(1000), MILLION // 4, {}),
+        "one chunk (target: 300,000)": (InstantEngine(1), 2 * MILLION, whole),
+        "16 rows per chunk, 8 workers": (InstantEngine(8), MILLION, {"call": "batch"}),
+        "1 row per chunk, 8 workers": (InstantEngine(8), MILLION // 4, {}),
+        "1 row per chunk, 1,000 workers": (InstantEngine(1000), MILLION // 4, {}),
     }
     for name, (engine, evaluations, options) in sync.items():
-        rate = controlled(engine, evaluations // shrink, batch_size=1024, **options).rate
-        print(f"controller: sync, batch 1,024, {name}: {rate:,.0f} evaluations a second")
+        rate = run_with_engine(engine, evaluations // shrink, batch_size=1024, **options).rate
+        print(f"controller: sync, batch 1,024, {name}: {rate:,.0f} evaluations per second")
     draw = np.random.default_rng(0)
-    offer = Cluster(1000, lambda n: draw.uniform(0.02, 0.03, n), pickles=False)
-    _, told, seconds = controlled(offer, MILLION // 4 // shrink, batch_size=1024, mode="async").spent
+    offer = VirtualCluster(1000, lambda n: draw.uniform(0.02, 0.03, n), pickles=False)
+    _, told, seconds = run_with_engine(offer, MILLION // 4 // shrink, batch_size=1024, mode="async").spent
     rate = told / seconds
-    print(f"controller: async, 40,000 a second arrive, in no groups: {rate:,.0f} are told (20,000 is wanted)")
+    print(f"controller: async, 40,000 single results per second: {rate:,.0f} per second are told (target: 20,000)")
     for name, engine, evaluations in (
-        ("all of 1,000 workers at once", AtOnce(1000), MILLION // 4),
-        ("all of 8 workers at once", AtOnce(8), MILLION // 10),
-        ("one a time", AtOnce(8, most=1), 20_000),
+        ("all of 1,000 workers at once", InstantEngine(1000), MILLION // 4),
+        ("all of 8 workers at once", InstantEngine(8), MILLION // 10),
+        ("one at a time", InstantEngine(8, most=1), 20_000),
     ):
-        rate = controlled(engine, evaluations // shrink, batch_size=1024, mode="async").rate
-        print(f"controller: async, {name}: {rate:,.0f} evaluations a second")
+        rate = run_with_engine(engine, evaluations // shrink, batch_size=1024, mode="async").rate
+        print(f"controller: async, {name}: {rate:,.0f} evaluations per second")
 
 
 def part_cluster(shrink: int) -> None:
@@ -419,15 +427,15 @@ def part_cluster(shrink: int) -> None:
     }
     runs = ({"batch_size": 1024}, {"batch_size": 4096}, {"batch_size": 1024, "mode": "async"})
     for options in runs:
-        controlled(AtOnce(8), 3 * 4096, **options)  # compiles: what users wait for once is not to count
+        run_with_engine(InstantEngine(8), 3 * 4096, **options)  # compiles, which does not count
     for workers, evaluations in ((100, 20_000), (1000, 100_000)):
         for name, duration in durations.items():
             for options in runs:
-                engine = Cluster(workers, duration)
-                first, last = controlled(engine, max(2 * workers, evaluations // shrink), **options).ends
+                engine = VirtualCluster(workers, duration)
+                first, last = run_with_engine(engine, max(2 * workers, evaluations // shrink), **options).ends
                 middle, whole = engine.utilisation(first[2], last[2]), engine.utilisation(0.0, engine.clock)
                 way = options.get("mode") or f"sync, batch {options['batch_size']:,}"
-                print(f"cluster: {workers:,} workers, {name}, {way}: {middle:.1%} busy; with start and end {whole:.1%}")
+                print(f"cluster: {workers:,} workers, {name}, {way}: {middle:.1%} busy, {whole:.1%} with start and end")
 
 
 # checkpoint
@@ -441,8 +449,8 @@ def near_jax(solution: Any, task: Any) -> Any:
     return -jnp.sum((solution - task[0]) ** 2)
 
 
-def kept_run(fitness: Any, call: str, evaluations: int, every: str) -> tuple[float, float, int]:
-    """Seconds of a run without what it does at its end; seconds in checkpoints, and their number."""
+def run_with_checkpoints(fitness: Any, call: str, evaluations: int, every: str) -> tuple[float, float, int]:
+    """Return the seconds of a run without its end, the seconds spent in checkpoints, and their number."""
     saves: list[float] = []
     save = Checkpointer.save
 
@@ -460,16 +468,18 @@ def kept_run(fitness: Any, call: str, evaluations: int, every: str) -> tuple[flo
 def part_checkpoint(shrink: int) -> None:
     for call, fitness in (("batch", near), ("jax", near_jax)):
         trial = MILLION // shrink
-        kept_run(fitness, call, trial, "1h")  # compiles
-        evaluations = int(10 / shrink * trial / kept_run(fitness, call, trial, "1h")[0])
+        run_with_checkpoints(fitness, call, trial, "1h")  # compiles
+        evaluations = int(10 / shrink * trial / run_with_checkpoints(fitness, call, trial, "1h")[0])
         rounds = []
         for _ in range(1 if shrink > 1 else 2):
-            often, saving, number = kept_run(fitness, call, evaluations, f"{1 / shrink}s")
-            rounds.append((often / kept_run(fitness, call, evaluations, "1h")[0] - 1, saving / often, often, number))
+            often, saving, number = run_with_checkpoints(fitness, call, evaluations, f"{1 / shrink}s")
+            rounds.append(
+                (often / run_with_checkpoints(fitness, call, evaluations, "1h")[0] - 1, saving / often, often, number)
+            )
         more, share, seconds, number = np.median(rounds, axis=0)
         print(
-            f"checkpoint: {call}, a run of {seconds:.1f} s, one a second ({number:.0f} of them): {more:+.2%} of its "
-            f"time in turns, {share:.2%} as measured inside (below 2 % is wanted)"
+            f"checkpoint: {call}, a run of {seconds:.1f} s, one per second ({number:.0f}): {more:+.2%} time, "
+            f"{share:.2%} of the time spent in checkpoints (target: below 2 %)"
         )
 
 
@@ -477,7 +487,7 @@ def part_checkpoint(shrink: int) -> None:
 
 
 def arm_rows(solutions: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """The arm in NumPy; one evaluation in a hundred fails."""
+    """Return the fitness of the arm, in NumPy; 1 % of the evaluations fail."""
     heading = np.cumsum((solutions - 0.5) * (tasks[:, :1] * (2 * np.pi / solutions.shape[1])), axis=1)
     x, y = tasks[:, 1] * np.cos(heading).mean(axis=1), tasks[:, 1] * np.sin(heading).mean(axis=1)
     fitness = -np.hypot(x - 1, y - 1)
@@ -486,13 +496,13 @@ def arm_rows(solutions: np.ndarray, tasks: np.ndarray) -> np.ndarray:
 
 
 def resident() -> float:
-    """Megabytes of this process in memory."""
+    """Return the resident memory of this process in MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MILLION
 
 
 def memory_of(call: str, evaluations: int) -> None:
-    """Run here, and print the memory at 10 %, at 50 %, and before the last row, for which a run compiles once more."""
+    """Run in this process, and print the memory at 10 %, 50 % and before the last row, which needs a compilation."""
     found: list[tuple[float, float]] = []
     domain = te.domain("arm")
     options = {"evaluations": evaluations, "checkpoint_every": max(1, evaluations // 50), "progress": False}
@@ -516,7 +526,7 @@ def part_memory(shrink: int) -> None:
         tenth, half, end, failed = json.loads(done.stdout)
         print(
             f"memory: {call}, {evaluations // shrink:,} evaluations, {failed:.1%} failed: {tenth:.0f} MB at 10 %, "
-            f"{half:.0f} at 50 %, {end:.0f} at the end: {end - tenth:+.1f} MB (about nothing is wanted)"
+            f"{half:.0f} MB at 50 %, {end:.0f} MB at the end: {end - tenth:+.1f} MB (target: about 0)"
         )
 
 
@@ -533,8 +543,8 @@ PARTS = {
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # whether it runs at all
-    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)  # a process of its own for each
+    parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)  # for tests
+    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)  # each measurement needs its own process
     chosen = parser.parse_args()
     if chosen.memory_of:
         memory_of(chosen.memory_of[0], int(chosen.memory_of[1]))

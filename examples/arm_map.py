@@ -1,4 +1,4 @@
-"""The arm of the paper: a map of all tasks, and three of the solutions in it. Writes arm.png.
+"""Solve the arm of the paper and draw a map of all tasks, with three of the solutions. Writes arm.png.
 
 python examples/arm_map.py --evaluations 1e6
 """

@@ -1,4 +1,4 @@
-"""The same search with a loop of your own, for a fitness that is called somewhere else."""
+"""Run the search with your own ask-and-tell loop, for a fitness that is evaluated elsewhere."""
 
 import numpy as np
 

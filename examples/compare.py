@@ -5,7 +5,7 @@ import numpy as np
 import taskelites as te
 
 
-def fitness(solutions: np.ndarray, tasks: np.ndarray) -> np.ndarray:  # higher is better; one row a candidate
+def fitness(solutions: np.ndarray, tasks: np.ndarray) -> np.ndarray:  # higher is better; one row per candidate
     wanted = np.sin(3 * tasks[:, :1] + np.arange(6))
     return -np.sum((solutions - wanted) ** 2, axis=1) - np.abs(tasks[:, 1] * solutions[:, 0])
 
@@ -23,6 +23,6 @@ comparison = te.compare(
     algorithms=["mt-map-elites", "map-elites-random", "random"],
     replicates=5,
     evaluations=20_000,
-    out="sines",  # tables, tests, figure and all runs; the same call again goes on where it stopped
+    out="sines",  # tables, tests, figure and all runs; calling it again resumes an interrupted comparison
 )
 print(comparison.summary())

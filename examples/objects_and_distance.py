@@ -1,4 +1,4 @@
-"""Tasks that are words, with a distance of their own: spell each word backwards, as numbers."""
+"""Solve tasks that are words, with a custom distance: spell each word backwards, as numbers."""
 
 import itertools
 
@@ -10,13 +10,13 @@ words = ["".join(letters) for letters in itertools.product("abcdef", repeat=3)]
 
 
 def fitness(solution, word):
-    """How near the letters are to those of the word, from its end."""
+    """Return minus the distance of the solution from the letters of the word in reverse order."""
     wanted = [(ord(letter) - ord("a")) / 5 for letter in reversed(word)]
     return -float(np.abs(solution - wanted).sum())
 
 
 def distance(one, other):
-    """How far apart two words are, letter by letter."""
+    """Return the sum of the distances between the letters of two words."""
     return sum(abs(ord(a) - ord(b)) for a, b in zip(one, other, strict=True))
 
 

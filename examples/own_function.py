@@ -1,4 +1,4 @@
-"""The best solution for each of 400 tasks, with a function of your own."""
+"""Find the best solution for each of 400 tasks, with your own function."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import taskelites as te
 
 
 def fitness(solution, task):
-    """How well a wing of this angle and sweep does at this speed and load: a made-up formula."""
+    """Return how well a wing with this angle and sweep works at this speed and load (an invented formula)."""
     angle, sweep = solution
     speed, load = task
     lift = speed**2 * np.sin(2 * angle) * np.cos(sweep)

@@ -1,6 +1,6 @@
-"""A simulator that is slow, diverges and crashes: all cores, a time limit, and a run that can be killed at any moment.
+"""Optimise with a simulator that is slow, diverges and crashes, using worker processes, a timeout and checkpoints.
 
-Run it, kill it, run it again: it goes on where it was.
+Run it, kill it and run it again: it resumes from its last checkpoint.
 """
 
 import os
@@ -13,13 +13,13 @@ import taskelites as te
 
 
 class Pendulum:
-    """Swings for half a second of its own time; building it is what takes long in real ones."""
+    """A pendulum with a controller, simulated for half a second. Real simulators are slow to construct."""
 
     def __init__(self):
         self.step = 0.01
 
     def swing(self, gains, length, friction):
-        """How near to upright it comes to rest, with these gains of its controller; 0 is perfect."""
+        """Return how close to upright the pendulum comes to rest with these gains of the controller; 0 is perfect."""
         angle, speed = np.pi, 0.0
         for _ in range(50):
             torque = gains[0] * np.sin(angle) - gains[1] * speed + gains[2]
@@ -28,20 +28,20 @@ class Pendulum:
             if abs(speed) > 60:
                 raise ArithmeticError("the simulation diverged")
         if -0.3 < gains[0] < -0.295:
-            os.abort()  # a crash, as real simulators have them
+            os.abort()  # a crash, as in real simulators
         if 0.4 < gains[2] < 0.401:
             time.sleep(3600)  # or an endless loop
         return -abs(np.cos(angle) - 1) - 0.01 * abs(speed)
 
 
 def fitness(gains, pendulum, simulator):
-    """What `setup` returns, the simulator, comes last."""
+    """Return the fitness; the last argument is the object returned by `setup`."""
     return simulator.swing(gains, *pendulum)
 
 
 if __name__ == "__main__":
     pendulums = te.tasks.grid((20, 20), lower=[0.5, 0.0], upper=[2.0, 1.0], names=["length", "friction"])
-    warnings.simplefilter("ignore", te.errors.FitnessWarning)  # it says how many failed; so does the summary
+    warnings.simplefilter("ignore", te.errors.FitnessWarning)  # the summary shows the number of failures
     result = te.solve(
         fitness,
         pendulums,
@@ -50,7 +50,7 @@ if __name__ == "__main__":
         evaluations=2000,
         setup=Pendulum,
         workers=2,
-        timeout=0.5,  # seconds for one evaluation
+        timeout=0.5,  # seconds per evaluation
         out="pendulums",
         resume=True,
         checkpoint_every="2s",
