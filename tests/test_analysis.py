@@ -594,7 +594,7 @@ def test_the_boxes_are_of_the_differences():
     assert found.plot(ax=axes) is axes
     assert show.transfer(found, axes) is axes
     assert [tick.get_text() for tick in show.transfer(te.transfer(four(), looked_up, [1])).get_xticklabels()] == ["1"]
-    with pytest.raises(TypeError, match=r"transfer must be what te.transfer gives, not Result"):
+    with pytest.raises(TypeError, match=r"transfer must be the result of te.transfer, not Result"):
         show.transfer(four())
 
 
@@ -607,7 +607,7 @@ def test_the_curve_is_the_loss():
     assert most.get_ydata() == pytest.approx([np.quantile(found.loss(k), 0.95) for k in (1, 2, 3, 4)])
     assert "4 tasks, elites chosen from 4" in axes.get_title()
     assert show.cover(found, axes) is axes
-    with pytest.raises(TypeError, match=r"cover must be what te.cover gives, not Result"):
+    with pytest.raises(TypeError, match=r"cover must be the result of te.cover, not Result"):
         show.cover(four())
 
 

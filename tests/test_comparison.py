@@ -552,10 +552,10 @@ def test_without_an_optimum_the_figure_shows_the_mean():
         show.finals(found, measure="gap")
     with pytest.raises(ValueError, match="measure must be 'gap' or 'mean_all', not 'mean'"):
         show.curves(found, measure="mean")
-    with pytest.raises(ValueError, match="labels must be some of mine, random, not 'his'"):
+    with pytest.raises(ValueError, match="labels must be among mine, random, not 'his'"):
         show.curves(found, labels=["his"])
-    with pytest.raises(TypeError, match=r"comparison must be what te\.compare gives, not Result"):
+    with pytest.raises(TypeError, match=r"comparison must be the result of te\.compare, not Result"):
         show.finals(found.results["random"][0])
-    with pytest.raises(ValueError, match="coverage is for results"):
+    with pytest.raises(ValueError, match="coverage must be left out for a comparison"):
         show.curves(found, coverage=True)
     plt.close("all")

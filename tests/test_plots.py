@@ -121,16 +121,26 @@ def test_curves_of_nothing_are_drawn():
     ("given", "options", "error", "message"),
     [
         ([], {}, ValueError, "result must hold at least one Result"),
-        (3, {}, TypeError, r"result must be a Result, a list or dict of them, or what te\.compare gives, not int"),
+        (3, {}, TypeError, "result must be a Result, a list or dict of Result, or a Comparison, not int"),
         ([3], {}, TypeError, r"result\[0\] must be a Result, not int"),
-        (made([1]), {}, ValueError, r"must have a history, which te\.solve keeps and te\.Optimizer does not"),
+        (made([1]), {}, ValueError, r"must have a history, but it has none; results of te\.solve have one"),
         (made([1], history=FULL), {"measure": "gap"}, ValueError, "measure is for a comparison"),
         (made([1], history=FULL), {"labels": ["a"]}, ValueError, "labels is for several results"),
         (made([1], history=FULL), {"xscale": "lin"}, ValueError, "did you mean 'linear'"),
-        (made([1], history=FULL), {"ax": 3}, TypeError, "ax must be matplotlib axes, not int"),
-        ({"a": made([1], history=FULL)}, {"labels": ["b"]}, ValueError, "labels must be some of a, not 'b'"),
-        ([made([1], history=FULL)], {"labels": "ab"}, ValueError, "labels must be one for each of the 1 results"),
-        ([made([1], history=FULL)], {"colours": []}, ValueError, "colours must be one for each of the 1 results"),
+        (made([1], history=FULL), {"ax": 3}, TypeError, "ax must be matplotlib axes or None, not int"),
+        ({"a": made([1], history=FULL)}, {"labels": ["b"]}, ValueError, "labels must be among a, not 'b'"),
+        (
+            [made([1], history=FULL)],
+            {"labels": "ab"},
+            ValueError,
+            r"labels must have one entry per result \(1\), not 2",
+        ),
+        (
+            [made([1], history=FULL)],
+            {"colours": []},
+            ValueError,
+            r"colours must have one entry per result \(1\), not 0",
+        ),
     ],
 )
 def test_what_curves_refuse(given, options, error, message):
@@ -216,16 +226,16 @@ def test_ways_are_drawn_as_sizes_are():
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (made([1], history=FULL, algorithm={"name": "cma-es"}), "but cma-es has none"),
+        (made([1], history=FULL, algorithm={"name": "cma-es"}), "; cma-es has no bandit"),
         (
             made(
                 [1], history=FULL | {"tried_50": [1] * 3, "successes_50": [1] * 3}, algorithm={"name": "mt-map-elites"}
             ),
-            "but mt-map-elites had one, 50",
+            "; mt-map-elites had a single choice, 50",
         ),
         (
             made([1], history=FULL | dict.fromkeys(["tried_1", "successes_1", "tried_5", "successes_5"], [0] * 3)),
-            "this run ended before its first one",
+            "the run ended before the first one; give it more evaluations",
         ),
         (made([1]), "must have a history"),
     ],
@@ -330,7 +340,7 @@ def test_solutions_of_nothing_are_drawn():
     [
         ({"order": [3]}, ValueError, r"order\[0\] must be a whole number of at least 0 and at most 2, not 3"),
         ({"order": "012"}, TypeError, "order must be a list of dimensions"),
-        ({"values": [1]}, ValueError, "values must hold one number for each of the 4 tasks"),
+        ({"values": [1]}, ValueError, r"values must have shape \(4,\), one number per task, not \(1,\)"),
         ({"cbar": True}, ValueError, "cbar must be 'auto', None for no colour bar, or matplotlib axes"),
     ],
 )

@@ -238,7 +238,7 @@ def test_maps_without_a_solution_are_drawn(wide):
 
 def test_tasks_without_descriptors_are_refused(wide):
     result = replace(wide, tasks=te.Tasks(list(range(60)), distance=1 - np.eye(60)))
-    message = r"needs descriptors .* these tasks have none; give them some: te.Tasks\(objects, descriptors=...\)"
+    message = r"must have descriptors .*, but they have none; add them with te.Tasks\(objects, descriptors=...\)"
     with pytest.raises(ValueError, match=message):
         result.plot()
     with pytest.raises(ValueError, match=message):
@@ -263,11 +263,11 @@ def test_axes_that_are_not_two_descriptors_are_refused(wide, axes, error, messag
 
 
 def test_other_mistakes_are_named(wide):
-    with pytest.raises(ValueError, match="axes chooses two descriptors, and these tasks have 1; leave it out"):
+    with pytest.raises(ValueError, match="axes must be left out for these tasks, which have only 1 descriptor"):
         show.map(made([[0.0], [1.0]], [0, 1]), axes=(0, 1))
-    with pytest.raises(ValueError, match=r"values must hold one number for each of the 60 tasks, not shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"values must have shape \(60,\), one number per task, not \(3,\)"):
         show.map(wide, values=[1, 2, 3])
-    with pytest.raises(TypeError, match=r"result must be a Result, not list; show.maps draws several"):
+    with pytest.raises(TypeError, match=r"result must be a Result, not list; use show.maps for several"):
         show.map([wide, wide])
     assert plt.get_fignums() == []  # found before a figure was opened
 
@@ -275,12 +275,12 @@ def test_other_mistakes_are_named(wide):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"titles": ["one"]}, ValueError, "titles must be a list with one title for each of the 2 results, not with 1"),
-        ({"titles": "ab"}, TypeError, "titles must be a list with one title for each of the 2 results, not str"),
-        ({"values": [[1]] * 3}, ValueError, "values must be a list with one array for each .* not with 3"),
-        ({"values": [[1]] * 2}, ValueError, r"values\[0\] must hold one number for each of the 60 tasks"),
-        ({"axs": []}, ValueError, "axs must hold matplotlib axes, one for each of the 2 results, not 0 of nothing"),
-        ({"axs": [1, 2]}, ValueError, "axs must hold matplotlib axes, .* not 2 of int"),
+        ({"titles": ["one"]}, ValueError, r"titles must be a list with one title per result \(2\), but it has 1"),
+        ({"titles": "ab"}, TypeError, r"titles must be a list with one title per result \(2\), not str"),
+        ({"values": [[1]] * 3}, ValueError, "values must be a list with one array per result .* but it has 3"),
+        ({"values": [[1]] * 2}, ValueError, r"values\[0\] must have shape \(60,\), one number per task"),
+        ({"axs": []}, ValueError, r"axs must hold one matplotlib axes per result \(2\), not 0 of nothing"),
+        ({"axs": [1, 2]}, ValueError, "axs must hold one matplotlib axes per result .* not 2 of int"),
     ],
 )
 def test_arguments_of_maps_hold_one_entry_a_result(wide, arguments, error, message):
@@ -290,18 +290,18 @@ def test_arguments_of_maps_hold_one_entry_a_result(wide, arguments, error, messa
 
 
 def test_results_that_are_none_are_refused(wide):
-    with pytest.raises(TypeError, match=r"results must be a list of Result, .* not Result; show.map draws a single"):
+    with pytest.raises(TypeError, match=r"results must be a list of Result .* not Result; use show.map for a single"):
         show.maps(wide)
     with pytest.raises(ValueError, match="results must hold at least one Result, but it is empty"):
         show.maps([])
     with pytest.raises(TypeError, match=r"results\[1\] must be a Result, not int"):
         show.maps([wide, 3])
-    with pytest.raises(ValueError, match="titles must be left out where results is a dict"):
+    with pytest.raises(ValueError, match="titles must be left out if results is a dict"):
         show.maps({"one": wide}, titles=["two"])
 
 
 def test_axes_of_two_figures_have_no_place_for_a_shared_colour_bar(wide):
     axs = [plt.subplots()[1], plt.subplots()[1]]
-    with pytest.raises(ValueError, match=r"axs must be of one figure, .* cbar=None draws none"):
+    with pytest.raises(ValueError, match=r"axs must belong to one figure, .* use cbar=None"):
         show.maps([wide, wide], axs=axs)
     assert show.maps([wide, wide], axs=axs, cbar=None) == axs

@@ -1,4 +1,4 @@
-"""Plots, each of which takes matplotlib axes to draw on and returns those it drew on; and films."""
+"""Plots, films and reports. Every plot draws on given or new matplotlib axes and returns them."""
 
 from taskelites.problem.sketch import Sketch, Stroke
 from taskelites.show.analyses import cover, transfer

@@ -1,4 +1,4 @@
-"""Plots of what a result tells: copies of elites on other tasks, and a few elites for all."""
+"""Plots of analyses: elites copied to other tasks (`te.transfer`), and a few elites for all tasks (`te.cover`)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
-    """Draw how elites do on other tasks, against each task's own elite, as boxes (figure 4B of the paper).
+    """Draw box plots of the fitness of elites on other tasks, relative to the elite of each task (paper, figure 4B).
 
-    One box for each of the first elites, then one for all of these together, and one for all that were tried. Boxes are
-    quartiles, whiskers 5 to 95 %; above 0, a copy is better than what was found for the task.
+    There is one box per elite for the first ones, one for these together, and one for all elites that were tried. Boxes
+    show quartiles, whiskers the 5 % and 95 % quantiles. Above 0, a copy is better than the task's own elite.
 
     Args:
-        transfer: what `te.transfer` gave.
-        ax: matplotlib axes; new ones by default.
-        first: how many elites get a box of their own.
+        transfer: result of `te.transfer`.
+        ax: matplotlib axes; default: new axes.
+        first: number of elites with their own box.
 
     Returns:
         The axes.
@@ -37,7 +37,7 @@ def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
         [['1'], ['2'], ['3'], ['all', '3']]
     """
     if not hasattr(transfer, "differences"):
-        raise InvalidTypeError(f"transfer must be what te.transfer gives, not {type(transfer).__name__}")
+        raise InvalidTypeError(f"transfer must be the result of te.transfer, not {type(transfer).__name__}")
     each = transfer.differences(whole_number("first", first, least=1))
     number = len(transfer.elites)
     pooled = {}
@@ -47,13 +47,22 @@ def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
         pooled[f"all\n{number}"] = transfer.differences()
     ax = axes_or_new(ax)
     difference_boxes(ax, each, pooled)
-    ax.set(xlabel="elites, the best one first; then together", ylabel="fitness of the copy minus that of the own elite")
+    ax.set(
+        xlabel="elites, the best one first; then together",
+        ylabel="fitness of the copy minus fitness of the task's elite",
+    )
     ax.set_title(f"on {len(transfer.tasks):,} tasks; boxes: quartiles, whiskers: 5 to 95 %", fontsize="small")
     return ax
 
 
 def difference_boxes(ax: Any, each: np.ndarray, pooled: Mapping[str, np.ndarray]) -> None:
-    """Draw differences as boxes, NaN left out: one a row of `each`, by its rank, and one a group that has a name."""
+    """Draw box plots of fitness differences. NaN is ignored.
+
+    Args:
+        ax: matplotlib axes.
+        each: `(elites, tasks)`, best elite first; one box per row, labelled with its rank.
+        pooled: differences by label, one box per label, drawn to the right of the others.
+    """
     groups = {f"{rank + 1}": row for rank, row in enumerate(each)} | dict(pooled)
     values = [group[~np.isnan(group)] for group in groups.values()]
     places = np.arange(len(groups)) + np.where(np.arange(len(groups)) >= len(each), 0.6, 0.0)
@@ -68,13 +77,13 @@ def difference_boxes(ax: Any, each: np.ndarray, pooled: Mapping[str, np.ndarray]
 
 
 def cover(cover: "Cover", ax: Any = None) -> Any:
-    """Draw what is lost against one elite a task, over the number of elites that serve all tasks.
+    """Draw the loss of fitness relative to one elite per task, over the number of elites that serve all tasks.
 
-    The line is the mean over tasks, the band holds the middle half of them, and 95 % lose no more than the dashed line.
+    The line is the mean over tasks, the band the interquartile range, and the dashed line the 95 % quantile.
 
     Args:
-        cover: what `te.cover` gave.
-        ax: matplotlib axes; new ones by default.
+        cover: result of `te.cover`.
+        ax: matplotlib axes; default: new axes.
 
     Returns:
         The axes.
@@ -89,7 +98,7 @@ def cover(cover: "Cover", ax: Any = None) -> Any:
         'elites for all tasks'
     """
     if not hasattr(cover, "assignment"):
-        raise InvalidTypeError(f"cover must be what te.cover gives, not {type(cover).__name__}")
+        raise InvalidTypeError(f"cover must be the result of te.cover, not {type(cover).__name__}")
     from matplotlib.ticker import MaxNLocator
 
     sizes = range(1, len(cover) + 1)
@@ -100,7 +109,7 @@ def cover(cover: "Cover", ax: Any = None) -> Any:
     ax.plot(sizes, losses.mean(axis=1), "o-", color=COLOURS[0], markersize=4, label="mean over tasks")
     ax.plot(sizes, most, "--", color=COLOURS[1], marker="o", markersize=3, label="95 % of the tasks lose no more")
     ax.axhline(0, color="black", linewidth=1)
-    ax.set(xlabel="elites for all tasks", ylabel="loss of fitness against one elite a task")
+    ax.set(xlabel="elites for all tasks", ylabel="loss of fitness against one elite per task")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")

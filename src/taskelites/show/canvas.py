@@ -1,4 +1,4 @@
-"""What plots share: axes to draw on, and the colour bar beside them."""
+"""Helpers that plots share: axes and colour bars."""
 
 from typing import Any
 
@@ -8,25 +8,30 @@ from taskelites.errors import InvalidTypeError, InvalidValueError
 
 
 def axes_or_new(ax: Any, size: tuple[float, float] = (6.4, 4.4)) -> Any:
-    """The matplotlib axes that were given, or new ones on a figure of `size` inches."""
+    """Return the given matplotlib axes, or new ones.
+
+    Args:
+        ax: matplotlib axes, or None.
+        size: width and height of a new figure, in inches.
+    """
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
 
     if ax is None:
         return plt.figure(figsize=size, layout="constrained").add_subplot()
     if not isinstance(ax, Axes):
-        raise InvalidTypeError(f"ax must be matplotlib axes, not {type(ax).__name__}")
+        raise InvalidTypeError(f"ax must be matplotlib axes or None, not {type(ax).__name__}")
     return ax
 
 
-def given_pair(ax: Any) -> np.ndarray:
-    """Two matplotlib axes that were given, as an array, which is what `plt.subplots` makes.
+def check_pair(ax: Any) -> np.ndarray:
+    """Return a pair of matplotlib axes as an array `(2,)`, as made by `plt.subplots`.
 
     Example:
         >>> import matplotlib
         >>> matplotlib.use("agg")
         >>> import matplotlib.pyplot as plt
-        >>> given_pair(plt.subplots(2, 1)[1]).shape
+        >>> check_pair(plt.subplots(2, 1)[1]).shape
         (2,)
     """
     from matplotlib.axes import Axes
@@ -39,7 +44,7 @@ def given_pair(ax: Any) -> np.ndarray:
 
 
 def check_cbar(cbar: Any) -> None:
-    """Refuse a `cbar` that is none of what pyribs takes, before anything is drawn."""
+    """Raise, before anything is drawn, unless `cbar` is "auto", None or matplotlib axes, as in pyribs."""
     from matplotlib.axes import Axes
 
     if not (cbar is None or isinstance(cbar, Axes) or (isinstance(cbar, str) and cbar == "auto")):
@@ -49,20 +54,20 @@ def check_cbar(cbar: Any) -> None:
 
 
 def add_cbar(drawn: Any, ax: Any, cbar: Any, kwargs: dict[str, Any] | None, **defaults: Any) -> Any:
-    """Draw the colour bar of what was drawn, if one is wanted, and return it.
+    """Draw a colour bar and return it, or return None if `cbar` is None.
 
     Args:
         drawn: a matplotlib mappable.
-        ax: axes beside which it stands, or several of one figure.
-        cbar: "auto", None, or axes that become the colour bar.
-        kwargs: of the user, for `Figure.colorbar`; they go before the defaults.
-        defaults: for `Figure.colorbar`.
+        ax: axes beside which to draw the colour bar, or a list of axes of one figure.
+        cbar: "auto", None, or axes to draw the colour bar on.
+        kwargs: user options for `Figure.colorbar`; they override the defaults.
+        defaults: default options for `Figure.colorbar`.
     """
     if cbar is None:
         return None
     options = defaults | (kwargs or {})
     if not isinstance(cbar, str):
-        # What says where a bar stands beside its plot has no meaning on axes that stand already.
+        # matplotlib rejects the options for placement when the axes of the colour bar are given.
         placed = {name: value for name, value in options.items() if name not in ("pad", "aspect", "shrink", "fraction")}
         return cbar.figure.colorbar(drawn, cax=cbar, **placed)
     first = ax[0] if isinstance(ax, list) else ax

@@ -8,26 +8,26 @@ import numpy as np
 
 from taskelites.errors import InvalidTypeError, InvalidValueError
 from taskelites.results.result import counted
-from taskelites.show.canvas import axes_or_new, given_pair
+from taskelites.show.canvas import axes_or_new, check_pair
 
 if TYPE_CHECKING:
     from taskelites.experiments import Comparison
 
-# Okabe and Ito's colours, which the colour-blind can tell apart, the yellow left out since it is faint on white.
+# The palette of Okabe and Ito, which is safe for colour-blind readers, without its yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
-_LINES = ("-", "--", ":")
-# Letters, after which a label is broken.
+_LINE_STYLES = ("-", "--", ":")
+# Characters per line of a label.
 _LABEL_WIDTH = 30
 
 
 def colour_of(index: int) -> tuple[str, str]:
-    """The colour and the kind of line of the i-th algorithm shown; no two alike up to 24.
+    """Return the colour and line style of the algorithm at `index`; the first 24 are distinct.
 
     Example:
         >>> colour_of(0), colour_of(8)
         (('#0072B2', '-'), ('#0072B2', '--'))
     """
-    return COLOURS[index % len(COLOURS)], _LINES[index // len(COLOURS) % len(_LINES)]
+    return COLOURS[index % len(COLOURS)], _LINE_STYLES[index // len(COLOURS) % len(_LINE_STYLES)]
 
 
 def draw_medians(
@@ -39,27 +39,27 @@ def draw_medians(
     colours: Sequence[Any] | None = None,
     xscale: str = "log",
 ) -> Any:
-    """Draw the median of the replicates over evaluations, and the interquartile range as a band (see `show.curves`)."""
-    chosen = _chosen(comparison, labels)
-    transform, name = _measure(comparison, measure)
+    """Draw the median and interquartile range over replicates against evaluations; arguments as for `show.curves`."""
+    chosen = _check_labels(comparison, labels)
+    transform, name = _transform_and_name(comparison, measure)
     ax = axes_or_new(ax)
     lines: list[Any] = []
     for i, label in enumerate(chosen):
         evaluations, values = comparison.curves(label)
         low, middle, high = np.quantile(transform(values), [0.25, 0.5, 0.75], axis=0)
         colour, line = colour_of(i) if colours is None else (colours[i], "-")
-        # A curve of one point would not be seen.
+        # A line through a single point is invisible.
         lines += ax.plot(evaluations, middle, color=colour, linestyle=line, marker="o" if len(middle) == 1 else "")
         ax.fill_between(evaluations, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.set(xlabel="evaluations", ylabel=name)
-    if any(np.isfinite(line.get_ydata()).any() for line in lines):  # nothing has no place on a logarithmic axis
+    if any(np.isfinite(line.get_ydata()).any() for line in lines):  # a logarithmic axis needs data
         ax.set_xscale(xscale)
-        if _is_gap(comparison, measure):
+        if _uses_gap(comparison, measure):
             ax.set_yscale("log")
-            tidy_log(ax.yaxis, ax.get_ylim())
+            format_log_axis(ax.yaxis, ax.get_ylim())
     ax.grid(alpha=0.3)
-    ax.legend(lines, [shown(label) for label in chosen], fontsize="small")
-    ax.set_title(f"median and quartiles of {_runs(comparison)}", fontsize="small")
+    ax.legend(lines, [display_label(label) for label in chosen], fontsize="small")
+    ax.set_title(f"median and quartiles of {_run_count(comparison)}", fontsize="small")
     return ax
 
 
@@ -71,14 +71,14 @@ def finals(
     measure: str | None = None,
     colours: Sequence[Any] | None = None,
 ) -> Any:
-    """Draw the final values of the replicates as boxes, each run a point.
+    """Draw the final values of the replicates as box plots, with one point per run.
 
     Args:
-        comparison: what `te.compare` gave.
-        ax: matplotlib axes; new ones by default.
-        labels: of the algorithms to show, as for `curves`.
+        comparison: result of `te.compare`.
+        ax: matplotlib axes; default: new axes.
+        labels: labels of the algorithms to show; default: all.
         measure: as for `curves`.
-        colours: one for each of the labels.
+        colours: one colour per label.
 
     Returns:
         The axes.
@@ -92,12 +92,12 @@ def finals(
         >>> [tick.get_text() for tick in te.show.finals(found).get_yticklabels()]
         ['mt-map-elites', 'random']
     """
-    chosen = _chosen(comparison, labels)
-    transform, name = _measure(comparison, measure)
+    chosen = _check_labels(comparison, labels)
+    transform, name = _transform_and_name(comparison, measure)
     ax = axes_or_new(ax)
     runs = comparison.replicates()
     values = [transform(runs.loc[runs["algorithm"] == label, "mean_all"].to_numpy()) for label in chosen]
-    names = [shown(label) for label in chosen]
+    names = [display_label(label) for label in chosen]
     boxes = ax.boxplot(
         values, orientation="horizontal", widths=0.6, patch_artist=True, showfliers=False, tick_labels=names
     )
@@ -105,14 +105,14 @@ def finals(
         colour = colour_of(i)[0] if colours is None else colours[i]
         boxes["boxes"][i].set(facecolor=colour, alpha=0.35)
         boxes["medians"][i].set(color="black")
-        # Spread evenly, so that equal values can be counted.
+        # Points are spread evenly across the box so that equal values can be counted.
         height = i + 1 + (np.linspace(-0.2, 0.2, len(own)) if len(own) > 1 else np.zeros(1))
         ax.plot(own, height, "o", color=colour, markersize=2.5, alpha=0.8)
     ax.invert_yaxis()
     ax.set(xlabel=f"{name}\nafter {comparison.budget:,} evaluations")
-    if _is_gap(comparison, measure) and any(np.isfinite(own).any() for own in values):
+    if _uses_gap(comparison, measure) and any(np.isfinite(own).any() for own in values):
         ax.set_xscale("log")
-        tidy_log(ax.xaxis, ax.get_xlim())
+        format_log_axis(ax.xaxis, ax.get_xlim())
     ax.grid(axis="x", alpha=0.3)
     return ax
 
@@ -121,12 +121,12 @@ def comparison(comparison: "Comparison", ax: Any = None, *, measure: str | None 
     """Draw curves and final values side by side.
 
     Args:
-        comparison: what `te.compare` gave.
-        ax: a pair of matplotlib axes, such as `plt.subplots(1, 2)[1]`; new ones by default.
+        comparison: result of `te.compare`.
+        ax: a pair of matplotlib axes, such as `plt.subplots(1, 2)[1]`; default: new axes.
         measure: as for `curves`.
 
     Returns:
-        The pair of axes: that of the curves, that of the final values.
+        An array `(2,)` of axes: curves, final values.
 
     Example:
         >>> import matplotlib
@@ -138,15 +138,15 @@ def comparison(comparison: "Comparison", ax: Any = None, *, measure: str | None 
         >>> left.get_xlabel()
         'evaluations'
     """
-    _chosen(comparison, None)
-    _is_gap(comparison, measure)
-    pair = _new_pair(len(comparison.labels)) if ax is None else given_pair(ax)
+    _check_labels(comparison, None)
+    _uses_gap(comparison, measure)
+    pair = _side_by_side_axes(len(comparison.labels)) if ax is None else check_pair(ax)
     draw_medians(comparison, pair[0], measure=measure)
     finals(comparison, pair[1], measure=measure)
     return pair
 
 
-def _new_pair(number: int) -> np.ndarray:
+def _side_by_side_axes(number: int) -> np.ndarray:
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(11, max(4.2, 1.6 + 0.4 * number)), layout="constrained")
@@ -154,13 +154,20 @@ def _new_pair(number: int) -> np.ndarray:
     return pair
 
 
-def shown(label: str) -> str:
-    """A label as a picture shows it: broken where it is long, and no formula."""
+def display_label(label: str) -> str:
+    """Return a label for a plot, with long lines broken and dollar signs escaped."""
     return fill(label, _LABEL_WIDTH).replace("$", r"\$")
 
 
-def tidy_log(axis: Any, limits: tuple[float, float]) -> None:
-    """On a logarithmic axis of less than a decade, a few plain numbers: powers of ten would overlap, or be missing."""
+def format_log_axis(axis: Any, limits: tuple[float, float]) -> None:
+    """Use a few plain tick labels on a logarithmic axis that spans less than a decade.
+
+    Powers of ten would overlap or be absent there.
+
+    Args:
+        axis: a matplotlib axis, such as `ax.xaxis`.
+        limits: its limits, in either order.
+    """
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     low, high = sorted(limits)
@@ -170,40 +177,40 @@ def tidy_log(axis: Any, limits: tuple[float, float]) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def _runs(comparison: "Comparison") -> str:
+def _run_count(comparison: "Comparison") -> str:
     numbers = sorted({len(results) for results in comparison.results.values()})
     least, most = numbers[0], counted(numbers[-1], "run")
     return most if len(numbers) == 1 else f"{least} to {most}"
 
 
-def _chosen(comparison: "Comparison", labels: list[str] | None) -> list[str]:
+def _check_labels(comparison: "Comparison", labels: list[str] | None) -> list[str]:
     if not hasattr(comparison, "labels"):
         kind = type(comparison).__name__
-        raise InvalidTypeError(f"comparison must be what te.compare gives, not {kind}; one run alone has result.plot()")
+        raise InvalidTypeError(f"comparison must be the result of te.compare, not {kind}; use result.plot() for a run")
     if labels is None:
         return comparison.labels
     unknown = [label for label in labels if label not in comparison.labels]
     if unknown:
-        raise InvalidValueError(f"labels must be some of {', '.join(comparison.labels)}, not {unknown[0]!r}")
+        raise InvalidValueError(f"labels must be among {', '.join(comparison.labels)}, not {unknown[0]!r}")
     return labels
 
 
-def _is_gap(comparison: "Comparison", measure: str | None) -> bool:
-    """Whether the gap is drawn."""
+def _uses_gap(comparison: "Comparison", measure: str | None) -> bool:
+    """Return whether to draw the gap to the optimum rather than the mean fitness."""
     known = comparison.optimum is not None
     if measure == "gap" and not known:
         raise InvalidValueError(
-            "measure 'gap' needs the optimum of each task, which this domain does not know; use 'mean_all'"
+            "measure 'gap' needs the optimum of each task, which this domain does not give; use 'mean_all'"
         )
     if measure not in (None, "gap", "mean_all"):
         raise InvalidValueError(f"measure must be 'gap' or 'mean_all', not {measure!r}")
     return known if measure is None else measure == "gap"
 
 
-def _measure(comparison: "Comparison", measure: str | None) -> tuple[Any, str]:
-    """What is drawn of the mean over all tasks, and its name."""
-    if comparison.optimum is None or not _is_gap(comparison, measure):
+def _transform_and_name(comparison: "Comparison", measure: str | None) -> tuple[Any, str]:
+    """Return the function to apply to the mean over all tasks, and the axis label."""
+    if comparison.optimum is None or not _uses_gap(comparison, measure):
         return lambda values: values, "mean fitness over all tasks"
     best = float(comparison.optimum.mean())
-    # A gap of nothing, or less by rounding, has no place on a logarithmic axis.
+    # Rounding can make the gap zero or negative, which a logarithmic axis cannot show.
     return lambda values: np.maximum(best - values, 1e-9), "mean gap to the optimum"

@@ -1,4 +1,4 @@
-"""The map: tasks in the plane, coloured by fitness."""
+"""Maps: tasks in the plane, coloured by fitness."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
@@ -11,14 +11,14 @@ from taskelites.results.result import Result
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.projection import Plane, cells, frame, half_a_cell, place
 
-_GREY = "0.85"
-# A point is smaller than a cell, so that it takes a darker grey to be seen.
+_GREY_CELL = "0.85"
+# Darker than for cells, since points are smaller.
 _GREY_POINT = "0.7"
-_MOST_IN_A_ROW = 4
-# Letters; about as many as fit below a panel, and where the label of a principal component is best broken.
+_MAX_COLUMNS = 4
+# Characters per line of an axis label. This fits below a panel, and breaks the label of a principal component well.
 _LABEL_WIDTH = 24
-# As many numbers as stand apart below a panel, with a sign and two decimals each.
-_MOST_TICKS = 6
+# Tick labels that fit below a panel without overlap, with a sign and two decimals each.
+_MAX_TICKS = 6
 
 
 def map(  # noqa: A001 - meant to be called as show.map
@@ -36,31 +36,34 @@ def map(  # noqa: A001 - meant to be called as show.map
     rasterized: bool = True,
     colorbar: bool = True,
 ) -> Any:
-    """Draw the tasks, coloured by fitness; unsolved tasks stay grey.
+    """Draw a map of the tasks, coloured by fitness. Unsolved tasks are grey.
 
-    Two descriptors give Voronoi cells. More give points in the plane of the first two principal components of the
-    descriptors, taken as the distance takes them (so `scale="range"` of `te.Tasks` counts), or in that of two
-    descriptors that `axes` chooses. A single descriptor gives the fitness over it, unsolved tasks on the lower edge.
+    The plot depends on the number of descriptors:
+
+    - One: fitness over the descriptor, with unsolved tasks at the lower edge.
+    - Two: one Voronoi cell per task.
+    - More: one point per task in the plane of the first two principal components, or of the two descriptors in `axes`.
+      The components are computed from scaled descriptors, as distances are (see `scale` of `te.Tasks`).
 
     Args:
-        result: of a run on tasks with descriptors.
-        ax: matplotlib axes; new ones by default.
+        result: result of a run on tasks with descriptors.
+        ax: matplotlib axes; default: new axes.
         axes: two descriptors, by name or column number, such as `("alpha_max", "length")` or `(0, 3)`.
-        values: `(n,)`, to colour by something else, such as `result.optimum - result.fitness`.
-        label: of the colour bar.
+        values: array `(n,)` to colour by instead of the fitness, such as `result.optimum - result.fitness`.
+        label: label of the colour bar.
         cmap: a matplotlib colour map.
-        vmin: the value of the first colour, for maps that are to be compared; the lowest by default.
-        vmax: that of the last; the highest by default.
-        cbar: "auto" for a colour bar beside the map, None for none, or matplotlib axes to draw it on.
-        cbar_kwargs: for matplotlib's `Figure.colorbar`.
-        rasterized: whether the tasks are pixels in a vector format such as PDF: thousands of shapes open slowly.
-        colorbar: `False` is `cbar=None`.
+        vmin: lower limit of the colours; default: the lowest value. Set it to compare maps.
+        vmax: upper limit of the colours; default: the highest value.
+        cbar: "auto" for a colour bar beside the map, None for no colour bar, or matplotlib axes to draw it on.
+        cbar_kwargs: options for matplotlib's `Figure.colorbar`.
+        rasterized: whether to draw tasks as pixels in vector formats such as PDF, where thousands of shapes are slow.
+        colorbar: `False` is the same as `cbar=None`.
 
     Returns:
         The axes.
 
     Raises:
-        ValueError, TypeError: for tasks without descriptors, and for arguments that do not fit them.
+        ValueError, TypeError: if the tasks have no descriptors, or an argument does not fit the result.
 
     Example:
         >>> import matplotlib
@@ -71,18 +74,18 @@ def map(  # noqa: A001 - meant to be called as show.map
         'alpha_max'
     """
     if not isinstance(result, Result):
-        hint = "; show.maps draws several" if isinstance(result, list | tuple | dict) else ""
+        hint = "; use show.maps for several results" if isinstance(result, list | tuple | dict) else ""
         raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}{hint}")
     check_cbar(cbar)
-    colours = _colours("values", result, values)
+    colours = _colour_values("values", result, values)
     plane = place(result.tasks, colours, label, axes)
     new, ax = ax is None, axes_or_new(ax, (5.6, 4.6))
     if new and not plane.tiled:
-        ax.locator_params(axis="x", nbins=_MOST_TICKS)
-    drawn = _draw(ax, plane, colours, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
+        ax.locator_params(axis="x", nbins=_MAX_TICKS)
+    drawn = _draw_tasks(ax, plane, colours, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
     bar = add_cbar(drawn, ax, cbar if colorbar else None, cbar_kwargs, label=label)
     if bar is not None and not plane.tiled:
-        _explain_grey(bar, [colours])
+        _label_grey(bar, [colours])
     return ax
 
 
@@ -102,29 +105,29 @@ def maps(
     rasterized: bool = True,
     colorbar: bool = True,
 ) -> list[Any]:
-    """Draw several maps side by side, with one scale of colours and one colour bar.
+    """Draw several maps side by side, with a common colour scale and one colour bar.
 
     Args:
-        results: a list of them, or a dict of title and result.
-        titles: one a result; the keys of a dict by default, and none for a list.
-        axs: matplotlib axes of one figure (best with `layout="constrained"`), one a result; new ones by default,
-            at most four in a row.
+        results: a list of results, or a dict of title and result.
+        titles: one title per result; default: the keys of a dict, or no titles for a list.
+        axs: matplotlib axes of one figure (best with `layout="constrained"`), one per result; default: new axes, at
+            most four per row.
         axes: two descriptors, as for `map`.
-        values: one array a result, to colour by something else.
-        label: of the colour bar.
+        values: one array per result to colour by instead of the fitness.
+        label: label of the colour bar.
         cmap: a matplotlib colour map.
-        vmin: the value of the first colour; the lowest of all results by default.
-        vmax: that of the last; the highest of all results by default.
+        vmin: lower limit of the colours; default: the lowest value of all results.
+        vmax: upper limit of the colours; default: the highest value of all results.
         cbar: as for `map`.
         cbar_kwargs: as for `map`.
         rasterized: as for `map`.
         colorbar: as for `map`.
 
     Returns:
-        The axes, one a result.
+        A list of axes, one per result.
 
     Raises:
-        ValueError, TypeError: as `map`, and for arguments that do not hold one entry a result.
+        ValueError, TypeError: as for `map`, or if an argument does not have one entry per result.
 
     Example:
         >>> import matplotlib
@@ -137,49 +140,47 @@ def maps(
     """
     check_cbar(cbar)
     cbar = cbar if colorbar else None
-    results, titles = _titled(results, titles)
+    results, titles = _results_and_titles(results, titles)
     number = len(results)
-    chosen = [None] * number if values is None else _one_each("values", "array", values, number)
-    colours = [_colours(f"values[{i}]", results[i], chosen[i]) for i in range(number)]
+    chosen = [None] * number if values is None else _one_per_result("values", "array", values, number)
+    colours = [_colour_values(f"values[{i}]", results[i], chosen[i]) for i in range(number)]
     planes = [place(results[i].tasks, colours[i], label, axes) for i in range(number)]
     vmin, vmax = _shared_limits(colours, vmin, vmax)
-    rows = -(-number // _MOST_IN_A_ROW)
+    rows = -(-number // _MAX_COLUMNS)
     columns = -(-number // rows)
-    panels = _new_panels(number, rows, columns) if axs is None else _given_panels(axs, number, cbar)
+    panels = _new_panels(number, rows, columns) if axs is None else _check_panels(axs, number, cbar)
     drawn = [
-        _draw(panel, plane, own, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
+        _draw_tasks(panel, plane, own, cmap=cmap, vmin=vmin, vmax=vmax, rasterized=rasterized)
         for panel, plane, own in zip(panels, planes, colours, strict=True)
     ]
     if titles is not None:
         for panel, title in zip(panels, titles, strict=True):
             panel.set_title(title)
     if all(result.tasks.dim == 1 for result in results):
-        # The height is the fitness, which is to be compared as the colours are.
+        # The vertical axis is the fitness, which must be comparable between maps like the colours.
         low, high = zip(*(panel.get_ylim() for panel in panels), strict=True)
         for panel in panels:
             panel.set_ylim(min(low), max(high))
     if axs is None:
         _tidy_labels(panels, columns)
-    # Matplotlib takes both as shares of all panels together, and the bar is to look as beside one.
+    # matplotlib takes both relative to all panels, but the colour bar should look as it does beside a single one.
     size = {"pad": 0.05 / columns, "aspect": 20 * rows}
     bar = add_cbar(drawn[0], panels, cbar, cbar_kwargs, label=label, **size)
     if bar is not None:
-        _explain_grey(bar, colours)
+        _label_grey(bar, colours)
     return panels
 
 
-def _colours(name: str, result: Result, values: Any) -> np.ndarray:
-    """A number for each task, from which its colour is taken; NaN for a grey one."""
+def _colour_values(name: str, result: Result, values: Any) -> np.ndarray:
+    """Return the values `(n,)` to colour tasks by; NaN for grey."""
     colours = np.asarray(result.fitness if values is None else values, dtype=float)
     if colours.shape != (len(result),):
-        raise InvalidValueError(
-            f"{name} must hold one number for each of the {len(result)} tasks, not shape {colours.shape}"
-        )
+        raise InvalidValueError(f"{name} must have shape ({len(result)},), one number per task, not {colours.shape}")
     return np.where(np.isfinite(colours), colours, np.nan)
 
 
-def _draw(ax: Any, plane: Plane, colours: np.ndarray, **scale: Any) -> Any:
-    """Draw the tasks and label the axes. Returns what the colour bar is made from."""
+def _draw_tasks(ax: Any, plane: Plane, colours: np.ndarray, **scale: Any) -> Any:
+    """Draw the tasks, label the axes and return the mappable for the colour bar."""
     draw = _draw_cells if plane.tiled else _draw_points
     drawn, (low, high) = draw(ax, plane.points, colours, **scale)
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=plane.labels[0], ylabel=plane.labels[1])
@@ -195,7 +196,7 @@ def _draw_cells(
     drawn = PolyCollection(
         cells(points),
         array=np.ma.masked_invalid(colours),
-        cmap=plt.get_cmap(cmap).with_extremes(bad=_GREY),
+        cmap=plt.get_cmap(cmap).with_extremes(bad=_GREY_CELL),
         edgecolors="face",
         linewidths=0.2,
         rasterized=rasterized,
@@ -211,7 +212,7 @@ def _draw_points(ax: Any, points: np.ndarray, colours: np.ndarray, **scale: Any)
     drawn = ax.scatter(*points[known].T, c=colours[known], zorder=2, **style, **scale)
     placed = np.isfinite(points[:, 1])
     if not placed.all():
-        # Where the height is the fitness, an unsolved task has none, and stands on the lower edge.
+        # The vertical axis is the fitness, which unsolved tasks do not have; they are drawn at the lower edge.
         lower_edge = np.full((~known).sum(), 0.02)
         ax.scatter(
             points[~known, 0], lower_edge, color=_GREY_POINT, zorder=1, transform=ax.get_xaxis_transform(), **style
@@ -225,27 +226,27 @@ def _draw_points(ax: Any, points: np.ndarray, colours: np.ndarray, **scale: Any)
 
 
 def _marker_size(ax: Any, number: int) -> float:
-    """The area of a point in points squared, so that all of them take about a seventh of the axes."""
+    """Return the area of a marker, in points squared, such that all markers cover about 15 % of the axes."""
     box = ax.get_window_extent()
     area = box.width * box.height * (72 / ax.figure.dpi) ** 2
     return float(np.clip(0.15 * area / number, 6, 50))
 
 
-def _explain_grey(bar: Any, colours: list[np.ndarray]) -> None:
+def _label_grey(bar: Any, colours: list[np.ndarray]) -> None:
     if not all(np.isfinite(own).all() for own in colours):
-        # To the left, so that it grows away from the labels of the map.
+        # Left-aligned, so that long text extends away from the map.
         bar.ax.set_xlabel("grey:\nunsolved", fontsize="small", loc="left", multialignment="left")
 
 
-def _titled(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
+def _results_and_titles(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
     if isinstance(results, Mapping):
         if titles is not None:
-            raise InvalidValueError("titles must be left out where results is a dict: its keys are the titles")
+            raise InvalidValueError("titles must be left out if results is a dict, whose keys are the titles")
         titles, results = list(results), list(results.values())
     if not isinstance(results, list | tuple):
-        hint = "; show.map draws a single one" if isinstance(results, Result) else ""
+        hint = "; use show.map for a single one" if isinstance(results, Result) else ""
         raise InvalidTypeError(
-            f"results must be a list of Result, or a dict of title and Result, not {type(results).__name__}{hint}"
+            f"results must be a list of Result or a dict of title and Result, not {type(results).__name__}{hint}"
         )
     if not results:
         raise InvalidValueError("results must hold at least one Result, but it is empty")
@@ -254,15 +255,15 @@ def _titled(results: Any, titles: Any) -> tuple[list[Result], list[str] | None]:
             raise InvalidTypeError(f"results[{i}] must be a Result, not {type(result).__name__}")
     if titles is None:
         return list(results), None
-    return list(results), [str(title) for title in _one_each("titles", "title", titles, len(results))]
+    return list(results), [str(title) for title in _one_per_result("titles", "title", titles, len(results))]
 
 
-def _one_each(name: str, entry: str, given: Any, number: int) -> list[Any]:
-    expected = f"{name} must be a list with one {entry} for each of the {number} results"
+def _one_per_result(name: str, entry: str, given: Any, number: int) -> list[Any]:
+    expected = f"{name} must be a list with one {entry} per result ({number})"
     if not isinstance(given, list | tuple | np.ndarray):
         raise InvalidTypeError(f"{expected}, not {type(given).__name__}")
     if len(given) != number:
-        raise InvalidValueError(f"{expected}, not with {len(given)}")
+        raise InvalidValueError(f"{expected}, but it has {len(given)}")
     return list(given)
 
 
@@ -281,27 +282,29 @@ def _new_panels(number: int, rows: int, columns: int) -> list[Any]:
     return [figure.add_subplot(rows, columns, i + 1) for i in range(number)]
 
 
-def _given_panels(axs: Any, number: int, cbar: Any) -> list[Any]:
+def _check_panels(axs: Any, number: int, cbar: Any) -> list[Any]:
     from matplotlib.axes import Axes
 
     panels = list(np.ravel(np.asarray(axs, dtype=object)))
     if len(panels) != number or not all(isinstance(panel, Axes) for panel in panels):
         kinds = ", ".join(sorted({type(panel).__name__ for panel in panels})) or "nothing"
         raise InvalidValueError(
-            f"axs must hold matplotlib axes, one for each of the {number} results, not {len(panels)} of {kinds}"
+            f"axs must hold one matplotlib axes per result ({number}), not {len(panels)} of {kinds}"
         )
     if isinstance(cbar, str) and len({panel.figure for panel in panels}) > 1:
-        raise InvalidValueError("axs must be of one figure, where the colour bar is drawn; cbar=None draws none")
+        raise InvalidValueError(
+            "axs must belong to one figure, to which the colour bar is added; use cbar=None for several figures"
+        )
     return panels
 
 
 def _tidy_labels(panels: list[Any], columns: int) -> None:
-    """Break long labels, and leave the vertical axis to the first panel of a row where the others show the same."""
+    """Wrap long labels, and label the vertical axis only in the first column if it is the same in all panels."""
     same = len({(panel.get_ylabel(), panel.get_ylim()) for panel in panels}) == 1
     for i, panel in enumerate(panels):
         x, y = (fill(text, _LABEL_WIDTH, break_long_words=False) for text in (panel.get_xlabel(), panel.get_ylabel()))
         panel.set(xlabel=x, ylabel=y)
-        panel.locator_params(axis="x", nbins=_MOST_TICKS)
+        panel.locator_params(axis="x", nbins=_MAX_TICKS)
         if same and i % columns:
             panel.set_ylabel("")
             panel.tick_params(labelleft=False)

@@ -1,6 +1,6 @@
-"""What a notebook shows of a result or a comparison: a small table, and a curve. No style sheet, script or link.
+"""HTML for notebooks: a small table and a curve, without style sheets, scripts or links.
 
-Text has the colour of the page, so that it can be read in light and in dark.
+Text inherits the colour of the page, so that it is readable in light and dark themes.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ import numpy as np
 from taskelites.results.result import Result
 
 _WIDTH, _HEIGHT = 220, 90
-# As many points as the curve has pixels to show.
-_MOST_POINTS = 110
-# A table of an old page, or of a style sheet, has a colour of its own, unless it is told.
+# One point per two pixels; more would not be visible.
+_MAX_POINTS = 110
+# Style sheets and quirks mode give tables their own colour, so the style says to inherit it.
 _TABLE = "border-collapse:collapse;border:none;color:inherit;font-size:inherit;margin:0"
 _CELL = "padding:0.1em 0.9em 0.1em 0;text-align:left;vertical-align:top;border:none;background:none"
 
 
 def result_html(result: Result) -> str:
-    """The summary of a result as HTML, with its mean fitness over evaluations where it has a history.
+    """Return the summary of a result as HTML, with a curve of the mean fitness if the result has a history.
 
     Example:
         >>> import taskelites as te
@@ -34,7 +34,7 @@ def result_html(result: Result) -> str:
     parts = [(" of ", name), (" on ", settings.get("problem")), (", seed ", settings.get("seed"))]
     heading = "Result" + "".join(f"{before}{text}" for before, text in parts if text is not None)
     body = table_html([[name, value] for name, value in result.summary_rows()])
-    curve = _curve(result)
+    curve = _curve_svg(result)
     return (
         f"<div><div><strong>{escape(heading)}</strong></div>"
         f'<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:center">{body}{curve}</div></div>'
@@ -42,7 +42,11 @@ def result_html(result: Result) -> str:
 
 
 def table_html(rows: Sequence[Sequence[Any]], *, heading: bool = False) -> str:
-    """Rows of text as an HTML table, whatever stands in them; the first column, and the first row if asked, are heads.
+    """Return rows as an HTML table, with all text escaped.
+
+    Args:
+        rows: cells by row; the first column holds row headers.
+        heading: whether the first row holds column headers.
 
     Example:
         >>> print(table_html([["mean", "<b>"]]).count("&lt;b&gt;"))
@@ -56,8 +60,8 @@ def table_html(rows: Sequence[Sequence[Any]], *, heading: bool = False) -> str:
     return f'<table style="{_TABLE}">{"".join(lines)}</table>'
 
 
-def _curve(result: Result) -> str:
-    """A drawing of the mean over evaluations, and of the band with nine in ten tasks; none, of fewer than two."""
+def _curve_svg(result: Result) -> str:
+    """Return an SVG of the mean and the 5 % to 95 % band over evaluations, or "" with fewer than two logged points."""
     history = result.history
     names = ("evaluations", "mean", "q05", "q95")
     if not all(name in history for name in names):
@@ -66,7 +70,7 @@ def _curve(result: Result) -> str:
     columns = columns[:, np.isfinite(columns).all(axis=0) & (columns[0] > 0)]
     if columns.shape[1] < 2:
         return ""
-    chosen = np.unique(np.linspace(0, columns.shape[1] - 1, _MOST_POINTS).round().astype(int))
+    chosen = np.unique(np.linspace(0, columns.shape[1] - 1, _MAX_POINTS).round().astype(int))
     evaluations, mean, low, high = columns[:, chosen]
     across = np.log(evaluations)
     x = _WIDTH * (across - across[0]) / max(across[-1] - across[0], 1e-12)

@@ -1,4 +1,4 @@
-"""Where the tasks stand in a picture, and the cells that they fill there."""
+"""Positions of tasks in the plane, and the Voronoi cells around them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,17 +9,17 @@ from scipy.spatial import Voronoi
 from taskelites.errors import InvalidValueError, one_of, whole_number
 from taskelites.problem.tasks import Tasks
 
-# Below this share of the variance, a component holds rounding only.
-_NO_VARIANCE = 1e-12
+# Components with a smaller share of the variance contain only rounding errors.
+_MIN_VARIANCE_SHARE = 1e-12
 
 
 class Plane(NamedTuple):
-    """A place for each task.
+    """Positions of tasks in the plane.
 
     Attributes:
-        points: `(n, 2)`.
-        labels: of the two axes.
-        tiled: whether the two axes are all descriptors that there are, so that a cell of the plane belongs to a task.
+        points: `(n, 2)`, one row per task.
+        labels: labels of the two axes.
+        tiled: whether the axes are the only descriptors, so that each task owns a Voronoi cell of the plane.
     """
 
     points: np.ndarray
@@ -28,10 +28,19 @@ class Plane(NamedTuple):
 
 
 def place(tasks: Tasks, values: np.ndarray, label: str, axes: Sequence[str | int] | None) -> Plane:
-    """Two numbers for each task: its two descriptors, `axes`, or principal components; of one, it and the value.
+    """Return the positions of tasks in the plane.
+
+    The two axes are the descriptors in `axes` if given. Otherwise they are the descriptor and the value (one
+    descriptor), both descriptors (two), or the first two principal components (more).
+
+    Args:
+        tasks: tasks with descriptors.
+        values: `(n,)`, one value per task; used with a single descriptor.
+        label: axis label of the values.
+        axes: two descriptors, by name or column number, or None.
 
     Raises:
-        ValueError, TypeError: for tasks without descriptors, and for `axes` that are not two of them.
+        ValueError, TypeError: if the tasks have no descriptors, or `axes` are not two of the descriptors.
 
     Example:
         >>> import numpy as np, taskelites as te
@@ -42,11 +51,11 @@ def place(tasks: Tasks, values: np.ndarray, label: str, axes: Sequence[str | int
     points, names = tasks.descriptors, tasks.names
     if points is None:
         raise InvalidValueError(
-            "the map needs descriptors to place the tasks, and these tasks have none; "
-            "give them some: te.Tasks(objects, descriptors=...)"
+            "tasks must have descriptors to be drawn as a map, but they have none; "
+            "add them with te.Tasks(objects, descriptors=...)"
         )
     if axes is not None:
-        first, second = _columns(tasks, axes)
+        first, second = _descriptor_columns(tasks, axes)
         return Plane(points[:, [first, second]], (names[first], names[second]), tasks.dim == 2)
     if tasks.dim == 1:
         return Plane(np.column_stack([points[:, 0], values]), (names[0], label), False)
@@ -59,12 +68,12 @@ def place(tasks: Tasks, values: np.ndarray, label: str, axes: Sequence[str | int
     return Plane(components, (first_label, second_label), False)
 
 
-def _columns(tasks: Tasks, axes: Sequence[str | int]) -> tuple[int, int]:
-    """The numbers of the two descriptors that `axes` asks for."""
+def _descriptor_columns(tasks: Tasks, axes: Sequence[str | int]) -> tuple[int, int]:
+    """Return the column numbers of the two descriptors in `axes`."""
     if isinstance(axes, str) or not isinstance(axes, Sequence) or len(axes) != 2:
         raise InvalidValueError(f"axes must be two descriptors, by name or column number, not {axes!r}")
     if tasks.dim < 2:
-        raise InvalidValueError("axes chooses two descriptors, and these tasks have 1; leave it out")
+        raise InvalidValueError("axes must be left out for these tasks, which have only 1 descriptor")
     columns = [
         tasks.names.index(one_of(f"axes[{i}]", axis, tasks.names))
         if isinstance(axis, str)
@@ -77,9 +86,12 @@ def _columns(tasks: Tasks, axes: Sequence[str | int]) -> tuple[int, int]:
 
 
 def principal_components(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first two of them for each row `(n, 2)`, and their shares of the variance `(2,)`.
+    """Return the first two principal components `(n, 2)` and their shares of the variance `(2,)`.
 
-    The sign of a component is free, so the largest loading is made positive.
+    The sign of a component is arbitrary. It is chosen such that the largest loading is positive.
+
+    Args:
+        positions: `(n, d)`, one row per task.
 
     Example:
         >>> import numpy as np
@@ -87,22 +99,26 @@ def principal_components(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         >>> components.tolist(), shares.tolist()
         ([[-3.0, 0.0], [0.0, 0.0], [3.0, 0.0]], [1.0, 0.0])
     """
-    # From the first task, so that descriptors that are the same for all tasks become exactly 0.
+    # Subtracting the first task makes descriptors that are the same for all tasks exactly 0.
     centred = positions - positions[0]
     centred = centred - centred.mean(axis=0)
-    # Of the square matrix, since a single task has more descriptors than singular values.
+    # The SVD of the square matrix has d singular values even if there are fewer tasks than descriptors.
     directions, variance, _ = np.linalg.svd(centred.T @ centred)
     directions, total = directions[:, :2], variance.sum()
     shares = variance[:2] / total if total > 0 else np.zeros(2)
-    # Rounded, so that loadings that are equal but for the last digit give one sign everywhere.
+    # Rounding makes the sign the same on all machines if loadings are equal up to rounding errors.
     largest = np.abs(directions).round(6).argmax(axis=0)
     directions = directions * np.where(directions[largest, [0, 1]] < 0, -1.0, 1.0)
-    shares = np.where(shares > _NO_VARIANCE, shares, 0.0)
+    shares = np.where(shares > _MIN_VARIANCE_SHARE, shares, 0.0)
     return np.where(shares > 0, centred @ directions, 0.0), shares
 
 
 def frame(points: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest corner of a rectangle around the points, `margin` times its width wider on each side.
+    """Return the lower and upper corner `(2,)` of a rectangle around points.
+
+    Args:
+        points: `(n, 2)`.
+        margin: margin on each side, relative to the width and height of the points.
 
     Example:
         >>> import numpy as np
@@ -116,7 +132,7 @@ def frame(points: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def half_a_cell(points: np.ndarray) -> float:
-    """About half the width of a cell, as a share of the width of all: the margin of the frame that cells fill.
+    """Return half the typical width of a Voronoi cell, relative to the width of all: the margin around cells.
 
     Example:
         >>> import numpy as np
@@ -127,7 +143,9 @@ def half_a_cell(points: np.ndarray) -> float:
 
 
 def cells(points: np.ndarray) -> list[np.ndarray]:
-    """A polygon for each point, cut at the frame; a point that stands twice has its cell drawn twice.
+    """Return the Voronoi cells of points `(n, 2)` as a list of polygons `(vertices, 2)`, clipped at the frame.
+
+    Duplicate points share the same cell.
 
     Example:
         >>> import numpy as np
@@ -136,9 +154,9 @@ def cells(points: np.ndarray) -> list[np.ndarray]:
         (np.float64(0.5), np.float64(0.5))
     """
     low, high = frame(points, half_a_cell(points))
-    # In the unit square, since the geometry is done in floating point.
+    # Scaling to the unit square avoids loss of precision if descriptors have very different ranges.
     unique, cell_of = np.unique((points - low) / (high - low), axis=0, return_inverse=True)
-    # Mirrored in the four sides of the frame, the points bound each other's cells by the frame itself.
+    # Mirroring the points at the four sides of the frame clips all cells at the frame.
     mirrored = [unique]
     for axis in range(2):
         for side in (0.0, 1.0):
