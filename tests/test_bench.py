@@ -115,7 +115,7 @@ def test_the_page_can_be_written_elsewhere_without_running(small, tmp_path, caps
     ).read_text()
     assert not list((tmp_path / "docs").glob("*/"))
     assert main(["bench", "--from", str(small), "--replicates", "3"]) == 2
-    assert "--from runs nothing, so --replicates has no meaning there" in capsys.readouterr().err
+    assert "--replicates cannot be combined with --from, which runs nothing" in capsys.readouterr().err
     assert main(["bench", "--from", str(tmp_path / "nothing")]) == 2
     assert "there is no benchmark in" in capsys.readouterr().err
 
@@ -288,9 +288,9 @@ def test_the_command_reads_domains_with_options_and_labels(tmp_path, capsys):
     assert (plain.get("form"), plain["target"]) == (None, [1.0, 1.0])
     assert len(found.comparisons["plain"].results["random"][0]) == 200
     for text, message in {
-        "arm,arm": "--domains names 'arm' twice",
+        "arm,arm": "--domains must have distinct labels, not 'arm' twice",
         "arm(targte=1)": "--domains must be one of .*'targte'; did you mean 'target'",
-        "arm(tasks=300)": "--tasks and the tasks of .* contradict each other",
+        "arm(tasks=300)": "--tasks cannot be combined with the tasks of .* in --domains",
         "arm(1)": "a domain must be NAME or NAME",
         "arn": "DOMAIN must be one of .* did you mean 'arm'",
         "": "--domains must name at least one domain",

@@ -133,7 +133,7 @@ def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
 def test_replicates_get_a_table(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", 2000, "--replicates", 2, "--seed", 7, "--out", "two") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "arm: 300 tasks, 2,000 evaluations, auto, 2 runs of seeds 7 to 8"
+    assert lines[0] == "arm: 300 tasks, 2,000 evaluations, auto, 2 runs with seeds 7 to 8"
     assert lines[1].split() == ["seed", "coverage", "mean", "median", "best", "worst", "gap"]
     assert [line.split()[0] for line in lines[2:4]] == ["7", "8"]
     assert sorted(os.listdir(folder / "two")) == [
@@ -201,7 +201,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
             "random,cma",
             "--algorithms must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'cma'; did you mean 'cma-es'?",
         ),
-        ("random(size=3)", "random takes no settings, so 'size' can't be set"),
+        ("random(size=3)", "random takes no settings; leave out 'size'"),
         (
             "cma-es(popsize=3)",
             "a setting of cma-es must be one of 'max_std', 'penalty', 'population', 'sigma0', 'x0', not 'popsize'",
@@ -209,9 +209,12 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
         ("cma-es(3)", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(3)'"),
         ("cma-es(sigma0=", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(sigma0='"),
         ("mine:nothing", "algorithm must be a name or settings such as te.MultiTaskMapElites(), not 3"),
-        ("nowhere:Mine", "there is no module 'nowhere' here or among the installed ones"),
+        ("nowhere:Mine", "there is no module 'nowhere' in the current folder or among the installed packages"),
         ("cma-es(**{1: 2})", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(**{1: 2})'"),
-        ("random,random", "--algorithms names 'random' twice; LABEL=NAME gives an algorithm another label"),
+        (
+            "random,random",
+            "--algorithms must have distinct labels, not 'random' twice; set another label with LABEL=NAME",
+        ),
         (",", "--algorithms must name at least one algorithm; `taskelites list` shows them"),
     ],
 )
@@ -225,7 +228,7 @@ def test_a_mistake_in_the_algorithms_is_one_line(folder, capsys, algorithms, mes
 
 def test_add_needs_a_folder(folder, capsys):
     assert run("compare", "mine:ready", "--algorithms", "random", "--add") == 2
-    assert "--add needs --out FOLDER, the comparison to put the algorithms into" in capsys.readouterr().err
+    assert "--add needs --out FOLDER, the folder of the comparison to add the algorithms to" in capsys.readouterr().err
 
 
 def test_an_algorithm_of_the_users_own_runs(folder):
@@ -262,22 +265,22 @@ def test_list_has_a_line_each(capsys):
     ("arguments", "message"),
     [
         (["arn"], "DOMAIN must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'postures', 'valleys', not 'arn'; did you mean 'arm'?"),
-        (["mymodule"], "there is no domain 'mymodule': `taskelites list` shows them, and your own is module:name"),
+        (["mymodule"], "DOMAIN must be a name shown by `taskelites list`, or module:name of your own domain, not 'mymodule'"),
         (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
-        (["arm", "--set", "tournament"], "--set must be NAME=VALUE, not 'tournament'"),
+        (["arm", "--set", "tournament"], "--set must have the form NAME=VALUE, not 'tournament'"),
         (["arm", "--algorithm", "mt-map-elites", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--tasks", "many"], "--tasks must be a number or a .csv or .npy file, not 'many'"),
         (["arm", "--tasks", "none.csv"], "there is no task file 'none.csv'"),
         (["arm", "--evaluations", "0"], "--evaluations must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
         (["arm", "--set", "tournament=5"], "with --algorithm auto, --set must be one of 'dim', 'form', 'numbers', 'rules', 'seed', 'target', 'tasks', 'ways', not 'tournament'; did you mean 'target'?"),
         (["arm", "--algorithm", "mt-map-elites", "--set", "replacement=maybe"], "replacement must be True or False, not 'maybe'"),
-        (["bad:domain"], "module 'bad' can't be imported: NameError: name 'undefined' is not defined"),
+        (["bad:domain"], "module 'bad' cannot be imported: NameError: name 'undefined' is not defined"),
         (["mine:raises"], "mine:raises raised KeyError: 'lost'"),
-        (["nowhere:domain"], "there is no module 'nowhere' here or among the installed ones"),
+        (["nowhere:domain"], "there is no module 'nowhere' in the current folder or among the installed packages"),
         (["mine:redy"], "the name after mine: must be one of 'broken', 'dies_late', 'make', 'not_a_domain', 'nothing', 'np', 'raises', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
-        (["mine:nothing"], "mine:nothing must be a domain (te.Domain) or a function that makes one, not int"),
-        (["mine:not_a_domain"], "mine:not_a_domain must make a domain (te.Domain), but it made int"),
-        (["mine:ready", "--dim", "3"], "mine:ready is a finished domain, so it takes no dim; a function that makes a domain can"),
+        (["mine:nothing"], "mine:nothing must be a te.Domain or a function that returns one, not int"),
+        (["mine:not_a_domain"], "mine:not_a_domain must return a te.Domain, but it returned int"),
+        (["mine:ready", "--dim", "3"], "mine:ready is a te.Domain, which takes no options, but dim was given; leave it out, or name a function that returns a domain"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
@@ -305,7 +308,9 @@ def test_a_bug_shows_its_traceback_and_what_to_report(folder, capsys, monkeypatc
     error = capsys.readouterr().err
     assert "Traceback" in error
     assert "KeyError: 'lost'" in error
-    assert error.splitlines()[-1].startswith("taskelites: this is a bug of taskelites, or of your own domain")
+    assert error.splitlines()[-1].startswith(
+        "taskelites: unexpected error. If the last lines above are in your own files"
+    )
     assert te.__version__ in error
 
 

@@ -107,7 +107,7 @@ def test_objects_are_text_whatever_they_say(kind, tmp_path):
         assert frame["task"].tolist() == texts
 
 
-@pytest.mark.filterwarnings("default:.*the others are left out")
+@pytest.mark.filterwarnings("default:.*the others are ignored")
 def test_replicates_are_told_by_a_column(tmp_path, capsys):
     for number in (0, 2, 10):
         (tmp_path / f"replicate-{number}").mkdir()
@@ -116,7 +116,7 @@ def test_replicates_are_told_by_a_column(tmp_path, capsys):
     assert main(["export", str(tmp_path), "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert "(6 rows, 8 columns, 3 runs)" in out
-    assert "warning: 3 of 4 runs have a result; the others are left out" in err
+    assert "warning: 3 of 4 runs have a result; the others are ignored" in err
     frame = pd.read_csv(tmp_path / "tasks.csv")
     assert frame[["replicate", "task_id", "fitness"]].to_numpy().tolist() == [
         *([0, 0, 0], [0, 1, 5], [2, 0, 2], [2, 1, 5]),
@@ -126,13 +126,13 @@ def test_replicates_are_told_by_a_column(tmp_path, capsys):
     assert "replicate" not in pd.read_csv(tmp_path / "replicate-2/tasks.csv")
 
 
-@pytest.mark.filterwarnings("default:.*the others are left out")
+@pytest.mark.filterwarnings("default:.*the others are ignored")
 def test_a_comparison_is_told_by_two_columns(tmp_path, capsys):
     settings = {"algorithms": {"a b": {}, "random": {}}, "replicates": 2}
     document = {"format": "taskelites-comparison", "version": 1, "settings": settings}
     (tmp_path / "comparison.json").write_text(json.dumps(document))
     assert main(["export", str(tmp_path)]) == 2
-    assert "holds no finished run" in capsys.readouterr().err
+    assert "has no finished run" in capsys.readouterr().err
     for folder, number in (("a-b", 0), ("a-b", 1), ("random", 1)):
         (tmp_path / f"runs/{folder}/replicate-{number}").mkdir(parents=True)
         made([len(folder), number]).save(tmp_path / f"runs/{folder}/replicate-{number}/result.npz")
@@ -144,7 +144,7 @@ def test_a_comparison_is_told_by_two_columns(tmp_path, capsys):
         *(["random", 1, 0, 6], ["random", 1, 1, 1]),
     ]
     assert list(frame.columns[:5]) == ["algorithm", "replicate", "task_id", "descriptor_0", "fitness"]
-    assert "warning: random: 1 of 2 runs have a result; the others are left out" in capsys.readouterr().err
+    assert "warning: random: 1 of 2 runs have a result; the others are ignored" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
@@ -228,7 +228,7 @@ def test_what_export_refuses(run, words, message, capsys):
 def test_a_run_without_a_result_says_what_to_do(tmp_path, capsys):
     (tmp_path / "run.json").write_text('{"format": "taskelites-run", "version": 1}')
     assert main(["export", str(tmp_path)]) == 2
-    assert "has no result yet; it gets one when it ends" in capsys.readouterr().err
+    assert "has no result yet, since it has neither ended nor been stopped" in capsys.readouterr().err
 
 
 def without(monkeypatch, missing):

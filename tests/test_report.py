@@ -676,7 +676,7 @@ def test_report_of_replicates_says_what_is_missing(folder, capsys):
     (folder / "two" / "replicate-old").mkdir()
     (folder / "two" / "replicate-0" / "result.npz").unlink()
     assert main(["report", "two"]) == 0
-    assert "1 of 2 runs have a result; the others are left out" in capsys.readouterr().err
+    assert "1 of 2 runs have a result; the others are ignored" in capsys.readouterr().err
     (folder / "two" / "replicate-1" / "result.npz").unlink()
     assert main(["report", "two"]) == 2
     assert "the run in 'two' has no result yet" in capsys.readouterr().err
@@ -709,7 +709,7 @@ def test_a_run_begun_in_python_has_bars_only_and_says_why(tmp_path, monkeypatch,
     capsys.readouterr()
     assert main(["report", "mine"]) == 0
     output = capsys.readouterr()
-    assert output.err.startswith("taskelites: no pictures of the solutions: ")
+    assert output.err.startswith("taskelites: warning: the report has no drawings of the solutions: ")
     assert len(output.err.splitlines()) == 1
     about, _ = told(tmp_path / "mine" / "report.html")
     assert "pictures" not in about
@@ -723,7 +723,7 @@ def test_a_report_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeyp
     arguments = ["run", "arm", "--tasks", "200", "--evaluations", "300", "--algorithm", "random", "--out", "here"]
     assert main([*arguments, "--quiet"]) == 0
     assert te.load("here").evaluations == 300
-    assert "report       none: could not write" in capsys.readouterr().out
+    assert "report       not written: could not write" in capsys.readouterr().out
 
 
 def refuse(*arguments, **options):

@@ -542,7 +542,7 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
     assert alive(workers) == []
     if status > 0:
         assert "taskelites: interrupted after" in errors
-        assert errors.rstrip().endswith("; the results so far are in 'run'; `taskelites resume run` goes on")
+        assert errors.rstrip().endswith("; the results so far are in 'run'; `taskelites resume run` continues it")
     with warnings.catch_warnings(action="ignore"):
         assert main(["resume", "run", "--quiet", "--workers", "1"]) == 0
         assert main([*RUN, "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
@@ -592,11 +592,12 @@ def test_the_command_says_what_can_not_go_on(simulator, capsys):
     run(out="python")
     for arguments, message in (
         (["resume", "nowhere"], "there is no run folder 'nowhere'"),
-        (["resume", "."], "'.' holds no run (no run.json is in it)"),
+        (["resume", "."], "'.' is not a run folder: it has no run.json"),
         (
             ["resume", "python"],
-            "the run in 'python' was begun in Python, and only its program has the fitness: there, te.solve(..., "
-            "out=..., resume=True) with the same arguments goes on, and te.analysis.failures lists what failed",
+            "the run in 'python' was started in Python, so the command line does not know its fitness; in its program, "
+            "te.solve(..., out=..., resume=True) with the same arguments resumes it, and te.analysis.failures lists "
+            "failed evaluations",
         ),
         (["replay", "python", "1"], "run 'python' has no failure 1: it has none"),
     ):

@@ -40,7 +40,7 @@ def test_a_run_folder_gives_back_the_request(line, tmp_path):
 def test_an_odd_request_is_an_error_that_names_the_file(tmp_path):
     plain = stated("run arm").plain()
     RunFolder(tmp_path / "run").write_plan({"request": plain | {"shell": True}, "plan": {}})
-    with pytest.raises(ValueError, match=r"run\.json' does not say how the run was begun \(.*shell"):
+    with pytest.raises(ValueError, match=r"run\.json' has an invalid request \(.*shell"):
         RunRequest.of_run(tmp_path / "run", "run")
 
 

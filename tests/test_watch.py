@@ -17,7 +17,7 @@ from PIL import Image
 import taskelites as te
 from taskelites.cli import main
 from taskelites.cli.run_request import RunRequest
-from taskelites.cli.watch_command import chosen, size
+from taskelites.cli.watch_command import choose_elites, parse_size
 from taskelites.domains.hexapod import rendering
 from taskelites.domains.hexapod.analysis import analyse, body_model, shown_engine
 from taskelites.domains.hexapod.body import NOMINAL, as_damage
@@ -249,7 +249,9 @@ def test_a_film_that_fails_leaves_the_old_one(tmp_path):
 
 
 def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(films, "_encoder", lambda *_: [imageio_ffmpeg.get_ffmpeg_exe(), "-i", "nowhere", "-f", "mp4"])
+    monkeypatch.setattr(
+        films, "_ffmpeg_command", lambda *_: [imageio_ffmpeg.get_ffmpeg_exe(), "-i", "nowhere", "-f", "mp4"]
+    )
     with pytest.raises(OSError, match=r"could not write .*ffmpeg failed: "):
         films.write_film(tmp_path / "a.mp4", ramp(200, 480, 640), fps=10)
     assert list(tmp_path.iterdir()) == []
@@ -260,9 +262,9 @@ def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
     [
         ("a.avi", 30, "must end in .mp4 or .gif, not 'a.avi'"),
         ("a", 30, "must end in .mp4 or .gif, not 'a'"),
-        ("a.gif", 60, "a .gif has at most 50 frames a second, not 60"),
+        ("a.gif", 60, "fps must be at most 50 for a .gif, not 60"),
         ("a.mp4", 0, "fps must be above 0"),
-        ("no/a.mp4", 30, "there is no folder 'no'"),
+        ("no/a.mp4", 30, "there is no folder"),
     ],
 )
 def test_what_is_no_film_is_refused(tmp_path, monkeypatch, name, fps, message):
@@ -276,7 +278,9 @@ def test_what_is_no_film_is_refused(tmp_path, monkeypatch, name, fps, message):
 def test_without_ffmpeg_there_are_gifs(tmp_path, monkeypatch):
     monkeypatch.setattr(films.importlib.util, "find_spec", lambda name: None)
     assert films.film_suffix() == ".gif"
-    with pytest.raises(ImportError, match=r"pip install 'taskelites\[hexapod\]'.* a .gif needs nothing"):
+    with pytest.raises(
+        ImportError, match=r"pip install 'taskelites\[hexapod\]'.* write a .gif, which needs no extra package"
+    ):
         films.write_film(tmp_path / "a.mp4", ramp(2), fps=10)
     assert films.write_film(tmp_path / "a.gif", ramp(2), fps=10).exists()
 
@@ -352,32 +356,32 @@ def test_a_way_of_drawing_that_fails_says_why():
 def test_which_elites_are_meant():
     result = made(te.tasks.grid((300,), [0], [1]))
     solved = result.fitness[result.solved]
-    best, median, worst = chosen(result, ["best,median", "worst"])
+    best, median, worst = choose_elites(result, ["best,median", "worst"])
     assert result.fitness[best.task] == solved.max()
     assert result.fitness[worst.task] == solved.min()
     assert (solved < result.fitness[median.task]).sum() == (len(solved) - 1) // 2
-    assert [elite.task for elite in chosen(result, ["17", "3,17"])] == [17, 3]
-    several = chosen(result, ["random,random,random"], seed=1)
-    assert several == chosen(result, ["random"] * 3, seed=1)
+    assert [elite.task for elite in choose_elites(result, ["17", "3,17"])] == [17, 3]
+    several = choose_elites(result, ["random,random,random"], seed=1)
+    assert several == choose_elites(result, ["random"] * 3, seed=1)
     assert len({elite.task for elite in several}) == 3
     assert best.title(result).startswith(f"task {best.task} (best)\nfitness ")
     for word, message in (
         ("300", "must be 0 to 299"),
         ("5", "task 5 has no solution"),
         ("bets", "best, median, worst or random, not 'bets'"),
-        (",".join(map(str, range(10, 40))), "at most 25 fit"),
+        (",".join(map(str, range(10, 40))), "at most 25 tasks"),
     ):
         with pytest.raises(ValueError, match=message):
-            chosen(result, [word])
+            choose_elites(result, [word])
     with pytest.raises(ValueError, match="no task of this run is solved"):
-        chosen(replace(result, fitness=np.full(300, np.nan)), ["best"])
+        choose_elites(replace(result, fitness=np.full(300, np.nan)), ["best"])
 
 
 def test_sizes():
-    assert size("64x48") == (64, 48)
+    assert parse_size("64x48") == (64, 48)
     for wrong in ("64", "64x", "8x8", "axb", "64x48x3", "-64x48", "99999x100"):
         with pytest.raises(Exception, match="such as 640x480"):
-            size(wrong)
+            parse_size(wrong)
 
 
 def test_watch_an_own_domain(folder, capsys):
@@ -403,7 +407,7 @@ def test_watch_an_own_domain(folder, capsys):
     result = te.load("out/replicate-1")
     best = int(np.nanargmax(result.fitness))
     assert lines[0].startswith(f"task {best} (best): fitness ")
-    assert lines[2] == f"  as filmed: {float(result.fitness[best])!r}, the same as in the run"
+    assert lines[2] == f"  fitness in the film: {float(result.fitness[best])!r}, same as in the run"
     assert lines[3] == f"saved        out/replicate-1/task-{best}.mp4 (10 frames, 1 s)"
     assert len(read_mp4(folder / "out" / "replicate-1" / f"task-{best}.mp4")[1]) == 10
     # Slower: more frames of the same, at the same rate.
@@ -424,7 +428,7 @@ def test_watch_draws_what_has_no_film(folder, capsys):
     assert run("watch", "out", "--task", "4,6,8", "--out", "three.png", "--size", "200x160") == 0
     assert size_of("three.png") == (400, 320)
     assert run("watch", "out", "--out", "a.mp4") == 2
-    assert "drawn can be drawn but not filmed, so --out must end in .png, not 'a.mp4'" in capsys.readouterr().err
+    assert "--out must end in .png, not 'a.mp4': drawn can be drawn but not filmed" in capsys.readouterr().err
 
 
 def test_watch_a_run_that_was_begun_in_python(folder, capsys):
@@ -436,7 +440,7 @@ def test_watch_a_run_that_was_begun_in_python(folder, capsys):
     (folder / "own").mkdir()
     made(tasks, problem="mine", options={}).save("own/result.npz")
     assert run("watch", "own") == 2
-    assert "the result in 'own' is of 'mine', which is no domain that ships with taskelites" in capsys.readouterr().err
+    assert "the result in 'own' is of 'mine', which is not a built-in domain" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -444,12 +448,12 @@ def test_watch_a_run_that_was_begun_in_python(folder, capsys):
     [
         (("nowhere",), "there is no result 'nowhere'"),
         (("empty",), "there is no result 'empty/result.npz'"),
-        (("out", "--task", 30), "--task must be 0 to 29, the tasks of this run, not 30"),
+        (("out", "--task", 30), "--task must be 0 to 29 for this run, not 30"),
         (("out", "--task", "-1"), "best, median, worst or random, not '-1'"),
-        (("out", "--out", "a.avi"), "a film must end in .mp4, .gif or .png, not 'a.avi'"),
+        (("out", "--out", "a.avi"), "the name of a film must end in .mp4, .gif or .png, not 'a.avi'"),
         (("out", "--speed", 0), "--speed must be between 0.01 and 100, not 0"),
         (("out", "--out", "no/a.gif"), "there is no folder"),
-        (("out",), "unseen can't be shown: it has neither film nor draw"),
+        (("out",), "unseen cannot be shown, since it has neither film nor draw"),
     ],
 )
 def test_mistakes(folder, capsys, arguments, message):
@@ -476,7 +480,7 @@ def test_watch_the_hexapod(gl, walkers, tmp_path, capsys):
     assert run("watch", walkers, "--task", tasks, "--size", "96x72", "--fps", 4, "--out", out, "--quiet") == 0
     said = capsys.readouterr().out
     about, frames = read_mp4(out)
-    assert said.count("the same as in the run") == 3
+    assert said.count("same as in the run") == 3
     assert "femur_5" in said
     assert about["size"] == (196, 148)
     assert len(frames) <= 13
@@ -498,8 +502,8 @@ def test_walks_of_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, ca
     film = tmp_path / "film.gif"
     assert run("watch", tmp_path / "other.npz", "--task", task, "--size", "64x48", "--fps", 2, "--out", film) == 0
     said = capsys.readouterr().out.splitlines()
-    expected = f"  as filmed: {float(result.fitness[task])!r}, not the {float(other.fitness[task])!r} of the run"
-    assert said[-3] == f"{expected} (made with mujoco.mjx 3.17.0)"
+    expected = f"  fitness in the film: {float(result.fitness[task])!r}, in the run {float(other.fitness[task])!r}"
+    assert said[-3] == f"{expected} (simulated with mujoco.mjx 3.17.0)"
     assert said[-2].endswith("damage: leg 2 dead")
     assert len(read_gif(film)) > 1
 

@@ -1,4 +1,4 @@
-"""The command `taskelites`."""
+"""The `taskelites` command."""
 
 import argparse
 import inspect
@@ -13,32 +13,35 @@ from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiment_commands import EXPERIMENTS, bench, compare, reproduce
 from taskelites.cli.export_command import export
-from taskelites.cli.report_command import add_no_report, drawing_time, report
-from taskelites.cli.run_command import add_evaluation_options, add_workers, replay, resume, run, seconds
-from taskelites.cli.values import number
-from taskelites.cli.watch_command import size, watch
+from taskelites.cli.report_command import add_no_report, parse_drawing_time, report
+from taskelites.cli.run_command import add_evaluation_options, add_workers, parse_seconds, replay, resume, run
+from taskelites.cli.values import parse_number
+from taskelites.cli.watch_command import parse_size, watch
 from taskelites.domains import DOMAINS
 from taskelites.errors import Interrupted, TaskelitesError, UserError
 from taskelites.experiments.benchmark.run import ENTRIES
 from taskelites.results.export import FORMATS
 from taskelites.show.report import DRAWING_TIME
 
-_AHEAD = "batches evaluated together, for a simulator that is fast with many rows per call (default: 1)"
-_BUG = (
-    "taskelites: this is a bug of taskelites, or of your own domain or algorithm if the last lines above are of your "
-    f"files; please report what is above, with the command and `taskelites --version` ({__version__})"
+_AHEAD_HELP = (
+    "number of batches evaluated together, for simulators that are faster with more rows per call (default: 1)"
 )
-_DOMAIN = "a name that `taskelites list` shows, or module:name of your own"
+_UNEXPECTED_ERROR = (
+    "taskelites: unexpected error. If the last lines above are in your own files, correct your domain or algorithm; "
+    "otherwise this is a bug of taskelites: please report it with the lines above, the command and the version "
+    f"({__version__})"
+)
+_DOMAIN_HELP = "a name shown by `taskelites list`, or module:name of your own domain"
 _EPILOG = """\
 examples:
   taskelites run arm
-  taskelites run arm --evaluations 1e5 --tasks 1000 --set tournament=50
+  taskelites run arm --evaluations 1e5 --tasks 1000 --algorithm mt-map-elites --set tournament=50
   taskelites run mymodule:mydomain --replicates 5 --out results
-  taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out days
-  taskelites resume days --evaluations 2e6
-  taskelites report days
-  taskelites watch days --task best,median,worst --out walks.mp4
-  taskelites export days --out days.parquet
+  taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out my-run
+  taskelites resume my-run --evaluations 2e6
+  taskelites report my-run
+  taskelites watch my-run --task best,median,worst --out film.mp4
+  taskelites export my-run --out elites.parquet
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites bench --replicates 5 --evaluations 1e5 --out bench
   taskelites reproduce arm --replicates 5 --evaluations 2e5
@@ -49,36 +52,39 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
+    Args:
+        arguments: command-line arguments; default: `sys.argv[1:]`.
+
     Returns:
-        Its exit status: 0, 2 for a user's mistake, 1 for other errors that have a name, 70 for a bug, 130 after
-        Ctrl-C, 143 after SIGTERM.
+        The exit status: 0 for success, 2 for invalid arguments, 1 for other known errors, 70 for unexpected errors, 130
+        after Ctrl-C, 143 after SIGTERM.
     """
     options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     options.line = shlex.join(["taskelites", *options.arguments])
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # a person at a terminal has no use for our source lines
+            warnings.showwarning = _print_warning  # without the source line, which does not help users
             return int(options.command(options))
     except Interrupted as stop:
-        return _complain(str(stop), 128 + int(stop.signal or 2), options)
+        return _print_error(str(stop), 128 + int(stop.signal or 2), options)
     except KeyboardInterrupt:
-        return _complain("interrupted", 130, options)
+        return _print_error("interrupted", 130, options)
     except UserError as error:
-        return _complain(f"error: {error}", 2, options)
+        return _print_error(f"error: {error}", 2, options)
     except (TaskelitesError, OSError) as error:
-        return _complain(f"error: {getattr(error, 'strerror', None) or error}", 1, options)
-    except Exception:  # noqa: BLE001 - whatever it is, it is a mistake of ours
+        return _print_error(f"error: {getattr(error, 'strerror', None) or error}", 1, options)
+    except Exception:  # noqa: BLE001 - whatever is left is a bug
         traceback.print_exc()
-        print(_BUG, file=sys.stderr, flush=True)
+        print(_UNEXPECTED_ERROR, file=sys.stderr, flush=True)
         return 70
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"taskelites: warning: {message}", file=sys.stderr)
 
 
-def _complain(line: str, status: int, options: argparse.Namespace) -> int:
+def _print_error(line: str, status: int, options: argparse.Namespace) -> int:
     if options.traceback:
         traceback.print_exc()
     print(f"taskelites: {line}", file=sys.stderr)
@@ -86,16 +92,16 @@ def _complain(line: str, status: int, options: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+    """Return the argument parser with all commands."""
     whole = argparse.ArgumentParser(
         prog="taskelites",
-        description="The best solution for every task: many-task optimisation by quality diversity.",
+        description="Find the best solution for every task: many-task optimisation by quality diversity.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=f"taskelites {__version__}")
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    shared.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
     commands = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     _add_run(commands, shared)
@@ -108,9 +114,12 @@ def parser() -> argparse.ArgumentParser:
     _add_bench(commands, shared)
     _add_reproduce(commands, shared)
     listing = commands.add_parser(
-        "list", parents=[shared], help="domains and algorithms, one line each", description="What is there, by name."
+        "list",
+        parents=[shared],
+        help="list domains and algorithms",
+        description="List all built-in domains and algorithms.",
     )
-    listing.set_defaults(command=_list)
+    listing.set_defaults(command=_list_registries)
     return whole
 
 
@@ -118,35 +127,50 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "run",
         parents=[shared],
-        help="a run on a domain",
-        description="Find the best solution of every task of a domain, and save the result.",
+        help="run an algorithm on a domain",
+        description="Find the best solution for every task of a domain, and save the result and a report.",
     )
     parser.set_defaults(command=run)
-    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
+    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN_HELP)
     parser.add_argument(
         "--algorithm",
         default="auto",
         metavar="NAME",
-        help="see `taskelites list`, or module:name of your own (default: auto)",
+        help="a name shown by `taskelites list`, or module:name of your own algorithm (default: auto)",
     )
-    _add_problem(parser, "a setting of the algorithm or an option of the domain")
-    parser.add_argument("--evaluations", type=number, default=1_000_000, metavar="N", help="the budget (default: 1e6)")
-    parser.add_argument("--batch-size", type=number, default=64, metavar="N", help="candidates a step (default: 64)")
-    parser.add_argument("--ahead", type=number, default=1, metavar="N", help=_AHEAD)
+    _add_problem_options(parser, "setting of the algorithm or option of the domain")
     parser.add_argument(
-        "--seed", type=number, default=0, metavar="N", help="the same seed gives the same result (default: 0)"
+        "--evaluations", type=parse_number, default=1_000_000, metavar="N", help="number of evaluations (default: 1e6)"
     )
-    parser.add_argument("--replicates", type=number, metavar="N", help="independent runs, of seed, seed + 1, ...")
-    parser.add_argument("--out", metavar="FOLDER", help="a new folder for the run; by default one below runs/")
+    parser.add_argument(
+        "--batch-size", type=parse_number, default=64, metavar="N", help="candidates per step (default: 64)"
+    )
+    parser.add_argument("--ahead", type=parse_number, default=1, metavar="N", help=_AHEAD_HELP)
+    parser.add_argument(
+        "--seed",
+        type=parse_number,
+        default=0,
+        metavar="N",
+        help="random seed; the same seed gives the same result (default: 0)",
+    )
+    parser.add_argument(
+        "--replicates",
+        type=parse_number,
+        metavar="N",
+        help="number of independent runs, with seeds --seed, --seed + 1, ... (default: a single run)",
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="new folder for the run (default: a new folder below runs/)")
     _add_checkpoint_every(parser)
     add_no_report(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser)
 
 
 def _add_checkpoint_every(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--checkpoint-every", metavar="N|TIME", help="evaluations, or a time such as 30s, 5min or 2h (default: 60s)"
+        "--checkpoint-every",
+        metavar="N|TIME",
+        help="interval between checkpoints: a number of evaluations, or a time such as 30s, 5min or 2h (default: 60s)",
     )
 
 
@@ -154,16 +178,19 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "resume",
         parents=[shared],
-        help="goes on with a run exactly where it stopped",
-        description="Go on with the run in a folder, with the options that it was begun and resumed with: after "
-        "Ctrl-C, a crash or a power cut it finds what it would have found without.",
+        help="resume an interrupted run, or extend a finished one",
+        description="Resume a run from its last checkpoint, after Ctrl-C, a crash or a power cut, or extend a finished "
+        "run with --evaluations. The result is the same as without the interruption, except with --mode async. Options "
+        "that are not given keep the values of the interrupted run, not the defaults shown below.",
     )
     parser.set_defaults(command=resume)
-    parser.add_argument("run", metavar="RUN_FOLDER", help="what `taskelites run` named as saved")
-    parser.add_argument("--evaluations", type=number, metavar="N", help="raise the budget to this")
+    parser.add_argument("run", metavar="RUN_FOLDER", help="the folder that `taskelites run` printed after `saved`")
+    parser.add_argument(
+        "--evaluations", type=parse_number, metavar="N", help="new total number of evaluations (default: as before)"
+    )
     _add_checkpoint_every(parser)
     add_no_report(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser, samples=False)
 
 
@@ -171,79 +198,96 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "replay",
         parents=[shared],
-        help="makes a failed evaluation of a run again",
-        description="Evaluate again what failed in a run: its failures.jsonl lists them by id.",
+        help="repeat a failed evaluation of a run",
+        description="Repeat a failed evaluation of a run, to see why it failed. The file failures.jsonl in the run "
+        "folder lists all failures with their id.",
     )
     parser.set_defaults(command=replay)
-    parser.add_argument("run", metavar="RUN_FOLDER", help="of the run; with replicates, RUN_FOLDER/replicate-0")
-    parser.add_argument("id", metavar="ID", type=number, help="of the failure")
-    parser.add_argument("--timeout", type=seconds, metavar="TIME", help="kill it after so long (default: the run's)")
-    parser.add_argument("--here", action="store_true", help="in this process, where a debugger can look")
+    parser.add_argument(
+        "run",
+        metavar="RUN_FOLDER",
+        help="a run folder; for replicates, the folder of one of them, such as RUN_FOLDER/replicate-0",
+    )
+    parser.add_argument("id", metavar="ID", type=parse_number, help="id of the failure")
+    parser.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        metavar="TIME",
+        help="time limit, in seconds or as 30s, 5min or 2h (default: as in the run)",
+    )
+    parser.add_argument(
+        "--here", action="store_true", help="evaluate in this process rather than a new one, for use with a debugger"
+    )
 
 
 def _add_report(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "report",
         parents=[shared],
-        help="one HTML file to look at",
-        description="Write a page on a run, on its replicates or on a comparison, that opens offline in any browser: "
-        "the map, the solution of each task that is clicked on, curves, distribution, settings.",
+        help="write an HTML report of a run or a comparison",
+        description="Write a report of a run, its replicates or a comparison as one HTML file that works offline: an "
+        "interactive map of the tasks and their solutions, curves, the distribution of fitness, and all settings.",
     )
     parser.set_defaults(command=report)
-    parser.add_argument("run", metavar="RUN", help="a run folder, that of a comparison, or a saved result.npz")
+    parser.add_argument("run", metavar="RUN", help="folder of a run or a comparison, or a result.npz file")
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="an .html file; a report that is there is replaced (default: report.html in the folder)",
+        help=".html file; an existing report is replaced (default: report.html in the folder of the run)",
     )
     parser.add_argument(
         "--draw",
-        type=drawing_time,
+        type=parse_drawing_time,
         default=DRAWING_TIME,
         metavar="all|none|TIME",
-        help="how long the domain may draw solutions, all tasks together; the others get bars "
+        help="time limit for the drawings of all solutions; solutions without a drawing are shown as bars "
         f"(default: {DRAWING_TIME:g}s)",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 
 def _add_watch(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "watch",
         parents=[shared],
-        help="films the elites of a run",
-        description="Film what a run found for a task, or for several side by side, without a display; a domain that "
-        "can't be filmed is drawn.",
+        help="film the elites of a run",
+        description="Film the elites of one or several tasks, side by side. No display is needed. If a domain cannot "
+        "make films, the elites are drawn.",
     )
     parser.set_defaults(command=watch)
-    parser.add_argument("run", metavar="RUN", help="a run folder, that of one replicate, or a saved result.npz")
+    parser.add_argument("run", metavar="RUN", help="folder of a run or of a replicate, or a result.npz file")
     parser.add_argument(
         "--task",
         action="append",
         metavar="TASK,...",
-        help="a number, best, median, worst or random; several are shown side by side (default: best)",
+        help="comma-separated tasks to show: numbers, best, median, worst or random (default: best)",
     )
     parser.add_argument(
-        "--out", metavar="FILE", help=".mp4, .gif or, for a still, .png (default: task-N.mp4 in the run folder)"
+        "--out", metavar="FILE", help=".mp4 or .gif file, or .png for a still (default: task-N.mp4 in the run folder)"
     )
     parser.add_argument(
-        "--size", type=size, metavar="WxH", help="pixels of each film (default: 640x480; side by side, 400x300)"
+        "--size",
+        type=parse_size,
+        metavar="WxH",
+        help="size per task in pixels (default: 640x480, or 400x300 for several tasks)",
     )
-    parser.add_argument("--fps", type=float, default=30.0, metavar="N", help="frames a second (default: 30)")
-    parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.25 is slow motion (default: 1)")
-    parser.add_argument("--seed", type=number, metavar="N", help="of the random tasks")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--fps", type=float, default=30.0, metavar="N", help="frames per second (default: 30)")
+    parser.add_argument(
+        "--speed", type=float, default=1.0, metavar="X", help="playback speed; 0.25 is slow motion (default: 1)"
+    )
+    parser.add_argument("--seed", type=parse_number, metavar="N", help="random seed for --task random")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 
 def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "export",
         parents=[shared],
-        help="writes the elites of a run as a table",
-        description="Write what a run found as a table, one row a task: task_id, descriptors,\n"
-        "fitness, solution_0, ... Replicates get a column `replicate`, those of a\n"
-        "comparison `algorithm` as well. An earlier export is replaced, any other file\n"
-        "is not.",
+        help="export the elites of a run as a table",
+        description="Write the elites of a run as a table with one row per task. Its columns are\n"
+        "task_id, the descriptors, fitness, solution_0, solution_1, ...; for replicates\n"
+        "also `replicate`, for a comparison also `algorithm`. An earlier export is\n"
+        "replaced; any other existing file is an error.",
         epilog="examples:\n"
         "  taskelites export runs/my-run\n"
         "  taskelites export runs/my-run --format npz\n"
@@ -251,45 +295,45 @@ def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=export)
+    parser.add_argument("run", metavar="RUN", help="folder of a run, a replicate or a comparison, or a result.npz file")
     parser.add_argument(
-        "run", metavar="RUN", help="a run folder, that of one replicate, a saved result.npz, or a comparison's folder"
+        "--out", metavar="FILE", help=".csv, .parquet or .npz file (default: tasks.csv in the run folder)"
     )
-    parser.add_argument(
-        "--out", metavar="FILE", help="ending in .csv, .parquet or .npz (default: tasks.csv in the run folder)"
-    )
-    parser.add_argument("--format", choices=FORMATS, help="of the default file (default: csv)")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--format", choices=FORMATS, help="format of the file if --out is not given (default: csv)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 
 def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "compare",
         parents=[shared],
-        help="replicates of several algorithms: table, statistics, figure",
-        description="Compare algorithms over replicates on one domain. With --out, the same command again goes on with "
-        "the runs that are missing.",
+        help="compare algorithms on a domain: table, statistics, figure",
+        description="Compare algorithms on a domain over several replicates each. With --out, repeating an interrupted "
+        "command runs only the missing replicates.",
     )
     parser.set_defaults(command=compare)
-    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN)
+    parser.add_argument("domain", metavar="DOMAIN", help=_DOMAIN_HELP)
     parser.add_argument(
         "--algorithms",
         required=True,
         metavar="A,B,...",
-        help="names that `taskelites list` shows or module:name of your own, with settings in parentheses "
-        "and labels before: 'mt-map-elites,fixed=mt-map-elites(tournament=50),mymodule:mine'",
+        help="names shown by `taskelites list`, or module:name of your own algorithms; optionally with settings in "
+        "parentheses and a label: 'auto,random,mine=mymodule:myalgorithm(rate=0.1)'",
     )
-    _add_problem(parser, "an option of the domain")
-    parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 10)")
-    parser.add_argument("--evaluations", type=number, metavar="N", help="the budget of each run (default: 1e6)")
-    parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
-    parser.add_argument("--ahead", type=number, metavar="N", help=_AHEAD)
-    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
-    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    _add_problem_options(parser, "option of the domain")
+    parser.add_argument("--replicates", type=parse_number, metavar="N", help="runs per algorithm (default: 10)")
+    parser.add_argument("--evaluations", type=parse_number, metavar="N", help="evaluations per run (default: 1e6)")
+    parser.add_argument("--batch-size", type=parse_number, metavar="N", help="candidates per step (default: 64)")
+    parser.add_argument("--ahead", type=parse_number, metavar="N", help=_AHEAD_HELP)
     parser.add_argument(
-        "--add", action="store_true", help="put these algorithms into the comparison that --out holds, on its terms"
+        "--seed", type=parse_number, metavar="N", help="random seed of the first replicate (default: 0)"
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="folder for all results (default: a new folder below runs/)")
+    parser.add_argument(
+        "--add", action="store_true", help="add these algorithms to the comparison in --out, with its settings"
     )
     add_no_report(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser, modes=False)
 
 
@@ -297,64 +341,89 @@ def _add_bench(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "bench",
         parents=[shared],
-        help="all algorithms on all domains: one table, statistics, figures",
-        description="Compare algorithms over replicates on several domains, a comparison for each. With --out, the "
-        "same command again goes on with the runs that are missing, and others add to it.",
+        help="compare algorithms on several domains: table, statistics, figures",
+        description="Compare algorithms on several domains over several replicates each. With --out, repeating an "
+        "interrupted command runs only the missing replicates; further algorithms and domains are added.",
     )
     parser.set_defaults(command=bench)
     parser.add_argument(
-        "--algorithms", metavar="A,B,...", help="as for `taskelites compare` (default: all that `list` shows)"
+        "--algorithms", metavar="A,B,...", help="as for `taskelites compare` (default: all of `taskelites list`)"
     )
     parser.add_argument(
         "--domains",
         metavar="A,B,...",
-        help=f"{', '.join(ENTRIES)}, as the benchmark has them (the default), or any other, with options in "
-        "parentheses and labels before: 'archery,far=arm(form=exponential,target=(1,1)),mymodule:mine'",
+        help=f"{', '.join(ENTRIES)} with the options of the benchmark (default: all of them), or any other domain; "
+        "optionally with options in parentheses and a label: "
+        "'archery,far=arm(form=exponential,target=(1,1)),mymodule:mine'",
     )
-    parser.add_argument("--tasks", metavar="N|FILE", help="of each domain (default: the domain's)")
-    parser.add_argument("--replicates", type=number, metavar="N", help="runs of each algorithm (default: 20)")
-    parser.add_argument("--evaluations", type=number, metavar="N", help="the budget (default: 1e6; hexapod 1e5)")
-    parser.add_argument("--batch-size", type=number, metavar="N", help="candidates a step (default: 64)")
-    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
+    parser.add_argument("--tasks", metavar="N|FILE", help="tasks of each domain, as for `taskelites run`")
+    parser.add_argument(
+        "--replicates", type=parse_number, metavar="N", help="runs per algorithm and domain (default: 20)"
+    )
+    parser.add_argument(
+        "--evaluations", type=parse_number, metavar="N", help="evaluations per run (default: 1e6; hexapod: 1e5)"
+    )
+    parser.add_argument("--batch-size", type=parse_number, metavar="N", help="candidates per step (default: 64)")
+    parser.add_argument(
+        "--seed", type=parse_number, metavar="N", help="random seed of the first replicate (default: 0)"
+    )
     add_workers(parser)
-    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
+    parser.add_argument("--out", metavar="FOLDER", help="folder for all results (default: a new folder below runs/)")
     parser.add_argument(
         "--from",
         dest="source",
         metavar="FOLDER",
-        help="run nothing: page, tables and figures of the benchmark that is there, into it or into --out",
+        help="run nothing; write the page, tables and figures of the benchmark in FOLDER again, there or to --out",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 
 def _add_reproduce(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "reproduce",
         parents=[shared],
-        help="an experiment of the paper, whole or smaller",
-        description="Run an experiment of the paper: its figure, and a page on each of its claims. With --out, the "
-        "same command again goes on with the runs that are missing.",
+        help="reproduce an experiment of the paper, in full or smaller",
+        description="Run an experiment of the paper (Mouret and Maguire, Quality Diversity for Multi-task "
+        "Optimization, GECCO 2020), and write its figure and a page that checks each of its claims. With --out, "
+        "repeating an interrupted command runs only the missing replicates.",
     )
     parser.set_defaults(command=reproduce)
     parser.add_argument("experiment", metavar="EXPERIMENT", help=f"{' or '.join(EXPERIMENTS)}")
-    _add_problem(parser, "an option of the experiment, such as target=(0.5,0.5) or threads=8")
-    parser.add_argument("--replicates", type=number, metavar="N", help="of each algorithm (default: the paper's)")
-    parser.add_argument("--evaluations", type=number, metavar="N", help="of each run (default: the paper's)")
-    parser.add_argument("--seed", type=number, metavar="N", help="of the first replicate (default: 0)")
-    parser.add_argument("--out", metavar="FOLDER", help="a folder for everything; by default a new one below runs/")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def _add_problem(parser: argparse.ArgumentParser, what_set_sets: str) -> None:
-    """The options that say what is solved."""
+    _add_problem_options(parser, "option of the experiment, such as target=(0.5,0.5) or threads=8")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help=f"{what_set_sets}; may be repeated"
+        "--replicates", type=parse_number, metavar="N", help="runs per algorithm (default: as in the paper)"
     )
-    parser.add_argument("--tasks", metavar="N|FILE", help="how many tasks, or a .csv or .npy file of descriptors")
-    parser.add_argument("--dim", type=number, metavar="N", help="length of a solution")
+    parser.add_argument(
+        "--evaluations", type=parse_number, metavar="N", help="evaluations per run (default: as in the paper)"
+    )
+    parser.add_argument(
+        "--seed", type=parse_number, metavar="N", help="random seed of the first replicate (default: 0)"
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="folder for all results (default: a new folder below runs/)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 
-def _list(options: argparse.Namespace) -> int:
+def _add_problem_options(parser: argparse.ArgumentParser, set_help: str) -> None:
+    """Add the options of the problem.
+
+    Args:
+        parser: parser of a command.
+        set_help: help text of --set.
+    """
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help=f"{set_help}; repeat it for several"
+    )
+    parser.add_argument(
+        "--tasks",
+        metavar="N|FILE",
+        help="number of tasks, or a .csv or .npy file with descriptors, one row per task (default: set by the domain)",
+    )
+    parser.add_argument(
+        "--dim", type=parse_number, metavar="N", help="number of dimensions of a solution (default: set by the domain)"
+    )
+
+
+def _list_registries(options: argparse.Namespace) -> int:
     for title, registry in (("domains", DOMAINS), ("algorithms", ALGORITHMS)):
         print(f"{title}:")
         for name, thing in registry.items():

@@ -1,4 +1,4 @@
-"""What is on disk: the domain of a run, and the results below a path."""
+"""Find runs on disk: the domain of a run, and all results below a path."""
 
 import contextlib
 import inspect
@@ -18,109 +18,120 @@ from taskelites.problem.tasks import Box
 from taskelites.results.result import Result
 from taskelites.runs import read_plan
 
-# With what a domain is made to be shown, whatever the run was made with: that machine may have had other simulators.
-_SHOWN_WITH = {"hexapod": {"engine": "mujoco"}}
+# Options of domains for display. They override the options of the run, whose simulator may not be installed here.
+_OPTIONS_FOR_DISPLAY = {"hexapod": {"engine": "mujoco"}}
 
 
 @contextlib.contextmanager
 def domain_of(folder: Path, named: str, result: Result) -> Iterator[Domain]:
-    """Give the domain of a run: as the command that began it states it, or by its settings if it is one of ours.
+    """Provide the domain of a run, from the command that started it or, for built-in domains, from its settings.
 
     Args:
-        folder: of the run.
-        named: what the user calls it.
-        result: of the run.
+        folder: run folder.
+        named: the run as the user wrote it, for error messages.
+        result: result of the run.
 
     Raises:
-        ValueError: if only the program that began the run has it, or if it is not the same any more.
+        ValueError: if the domain is not built in and the run was started in Python, or if its tasks have changed.
     """
-    place = next((place for place in (folder, folder.parent) if _begun_by_command(place)), None)
+    place = next((place for place in (folder, folder.parent) if _started_by_command(place)), None)
     if place is None:
-        yield _checked(_one_of_ours(result, named), result)
+        yield _with_tasks_of(_built_in_domain(result, named), result)
         return
     request = RunRequest.of_run(place, str(place))
-    shown_with = [f"{key}={value}" for key, value in _SHOWN_WITH.get(request.domain, {}).items()]
+    for_display = [f"{key}={value}" for key, value in _OPTIONS_FOR_DISPLAY.get(request.domain, {}).items()]
     with request.in_its_folder():
-        yield _checked(replace(request, set=request.set + shown_with).problem()[1], result)
+        yield _with_tasks_of(replace(request, set=request.set + for_display).problem()[1], result)
 
 
-def _begun_by_command(folder: Path) -> bool:
-    """Return whether `taskelites run` made the run in a folder."""
+def _started_by_command(folder: Path) -> bool:
+    """Return whether the run in a folder was started by `taskelites run`."""
     return isinstance((read_plan(folder) or {}).get("request"), dict)
 
 
-def _checked(domain: Domain, result: Result) -> Domain:
-    """Return the domain with the tasks of the result, or raise if it has others."""
-    if isinstance(domain.tasks, Box):  # the run has chosen its tasks
+def _with_tasks_of(domain: Domain, result: Result) -> Domain:
+    """Return the domain with the tasks of the result, or raise if it has different tasks."""
+    if isinstance(domain.tasks, Box):  # a run on a continuous task space chooses its own tasks
         if domain.tasks.dim != result.tasks.dim or not isinstance(domain, Domain):
-            raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
+            raise InvalidValueError(
+                "the tasks of the domain are not those of the run; the domain must not change after the run"
+            )
         return replace(domain, tasks=result.tasks, optimum=None, worst=None)
     if len(domain.tasks) != len(result) or domain.tasks.digest != result.tasks.digest:
-        raise InvalidValueError("the tasks of the domain are not those of the run: it has been changed since")
+        raise InvalidValueError(
+            "the tasks of the domain are not those of the run; the domain must not change after the run"
+        )
     return domain
 
 
-def _one_of_ours(result: Result, run: str) -> Domain:
-    """The domain that the settings of a result name, made with the options they hold."""
+def _built_in_domain(result: Result, run: str) -> Domain:
+    """Return the built-in domain that the settings of a result name, with the options of the run."""
     name, options = result.settings.get("problem"), result.settings.get("options")
     if name not in DOMAINS or not isinstance(options, dict):
         raise InvalidValueError(
-            f"the result in {run!r} is of {name!r}, which is no domain that ships with taskelites, and no command "
-            "`taskelites run` is beside it; only its own program can show it"
+            f"the result in {run!r} is of {name!r}, which is not a built-in domain, and it was not made by "
+            "`taskelites run`, so its domain is unknown; show it from the program that made it"
         )
     accepted = inspect.signature(DOMAINS[name]).parameters
-    given = {key: _as_given(value) for key, value in options.items() if key in accepted}
+    given = {key: _restore_keys(value) for key, value in options.items() if key in accepted}
     if "dim" in accepted:
         given["dim"] = result.solutions.shape[1]
-    return make_domain(name, **(given | {"tasks": result.tasks} | _SHOWN_WITH.get(name, {})))
+    return make_domain(name, **(given | {"tasks": result.tasks} | _OPTIONS_FOR_DISPLAY.get(name, {})))
 
 
-def _as_given(value: Any) -> Any:
-    """An option, from how settings keep it: keys of dicts as text."""
+def _restore_keys(value: Any) -> Any:
+    """Convert the keys of a dict back to integers, which JSON stores as text."""
     if isinstance(value, dict):
         return {int(inner) if inner.isdecimal() else inner: entry for inner, entry in value.items()}
     return value
 
 
-def nearby(path: Path) -> Path:
-    """The path, from here if it is below."""
+def relative_to_cwd(path: Path) -> Path:
+    """Return a path, relative to the current folder if it is inside."""
     with contextlib.suppress(ValueError):
         return path.relative_to(Path.cwd())
     return path
 
 
 def runs_in(source: Path) -> Iterator[tuple[dict[str, Any], Path]]:
-    """The results below a path, and what tells each of them from the others."""
+    """Yield the results below a path.
+
+    Args:
+        source: a run folder, the folder of a replicate or a comparison, or a result file.
+
+    Yields:
+        The columns that identify the run ("algorithm", "replicate"; none for a single run), and the path of its result.
+    """
     if not source.exists():
         raise MissingFileError(f"there is no run {str(source)!r}")
     if (source / "comparison.json").is_file():
         settings = read_settings(source)
         for label in settings["algorithms"]:
             place = runs_of(source, label)
-            _warn_of_missing(f"{label}: ", len(run_folders(place)), settings["replicates"])
+            _warn_if_missing(f"{label}: ", len(run_folders(place)), settings["replicates"])
             for path in run_folders(place):
-                yield {"algorithm": label, "replicate": _number(path)}, path
+                yield {"algorithm": label, "replicate": _replicate_number(path)}, path
         return
     replicates = [] if (source / "result.npz").is_file() or source.is_file() else run_folders(source)
     if replicates:
-        begun = sum(path.name.removeprefix("replicate-").isdecimal() for path in source.glob("replicate-*"))
+        started = sum(path.name.removeprefix("replicate-").isdecimal() for path in source.glob("replicate-*"))
         plan = (read_plan(source) or {}).get("plan") or {}
-        _warn_of_missing("", len(replicates), plan.get("replicates") or begun)
+        _warn_if_missing("", len(replicates), plan.get("replicates") or started)
         for path in replicates:
-            yield {"replicate": _number(path)}, path
+            yield {"replicate": _replicate_number(path)}, path
         return
     if source.is_dir() and not (source / "result.npz").is_file() and read_plan(source) is not None:
         raise MissingFileError(
-            f"the run in {str(source)!r} has no result yet; it gets one when it ends or is stopped with Ctrl-C, and "
-            "`taskelites resume` goes on with it"
+            f"the run in {str(source)!r} has no result yet, since it has neither ended nor been stopped with Ctrl-C; "
+            "continue it with `taskelites resume`"
         )
     yield {}, source
 
 
-def _number(path: Path) -> int:
+def _replicate_number(path: Path) -> int:
     return int(path.name.removeprefix("replicate-"))
 
 
-def _warn_of_missing(whose: str, there: int, wanted: int) -> None:
+def _warn_if_missing(whose: str, there: int, wanted: int) -> None:
     if there < wanted:
-        warnings.warn(f"{whose}{there} of {wanted} runs have a result; the others are left out", stacklevel=3)
+        warnings.warn(f"{whose}{there} of {wanted} runs have a result; the others are ignored", stacklevel=3)

@@ -11,8 +11,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from taskelites.cli.find_run import domain_of, nearby, runs_in
-from taskelites.cli.run_command import seconds
+from taskelites.cli.find_run import domain_of, relative_to_cwd, runs_in
+from taskelites.cli.run_command import parse_seconds
 from taskelites.cli.run_request import RunRequest
 from taskelites.experiments import Comparison
 from taskelites.results.result import Result, load
@@ -20,59 +20,59 @@ from taskelites.runs import failures
 from taskelites.show.report import report as write_report
 from taskelites.storage import write_text
 
-# Options of a command that say where it goes or what it prints, not what is found.
-_ELSEWHERE = ("--out",)
-_QUIET = ("--quiet", "--no-report", "--traceback")
+# Options of a command without influence on its results: paths, which take a value, and flags.
+_PATH_OPTIONS = ("--out",)
+_FLAGS = ("--quiet", "--no-report", "--traceback")
 _COMMAND_FILE = "command.txt"
 
 
 def add_no_report(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that end with a report."""
-    parser.add_argument("--no-report", action="store_true", help="write no report.html at the end")
+    """Add the option --no-report."""
+    parser.add_argument("--no-report", action="store_true", help="do not write report.html at the end")
 
 
-def drawing_time(text: str) -> float:
-    """Seconds for drawing, from a time, all or none.
+def parse_drawing_time(text: str) -> float:
+    """Parse a time limit for drawing, in seconds: all, none or a time.
 
     Example:
-        >>> drawing_time("all"), drawing_time("none"), drawing_time("5min")
+        >>> parse_drawing_time("all"), parse_drawing_time("none"), parse_drawing_time("5min")
         (inf, 0.0, 300.0)
     """
     if text in ("all", "none"):
         return math.inf if text == "all" else 0.0
     try:
-        return seconds(text)
+        return parse_seconds(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"expected all, none or a time such as 30s or 5min, not {text!r}") from None
 
 
 def report(options: argparse.Namespace) -> int:
-    """Write the report of what is in a folder."""
+    """Run `taskelites report` and return the exit status."""
     folder = Path(options.run).resolve()
     home = folder if folder.is_dir() else folder.parent
     path = Path(options.out).absolute() if options.out else home / "report.html"
-    found = _found(options.run)
+    found = _load_any(options.run)
     if isinstance(found, Result):
         _report_run(options, found, home, path)
     else:
         write_report(found, path, command=_command_of(home))
-    print(f"{'report':<12} {nearby(path)} ({path.stat().st_size / 1e6:.1f} MB)")
+    print(f"{'report':<12} {relative_to_cwd(path)} ({path.stat().st_size / 1e6:.1f} MB)")
     return 0
 
 
-def _found(run: str) -> Result | Comparison | list[Result]:
-    """What is in a folder or a file: a comparison, one result, or replicates."""
+def _load_any(run: str) -> Result | Comparison | list[Result]:
+    """Load a folder or file: a comparison, a single result, or a list of replicates."""
     folder = Path(run)
     if (folder / "comparison.json").is_file():
         return Comparison.load(folder)
     runs = list(runs_in(folder))
-    if runs[0][0]:  # which of several it is
+    if runs[0][0]:  # several replicates
         return [load(path) for _, path in runs]
     return load(folder)
 
 
 def _report_run(options: argparse.Namespace, result: Result, home: Path, path: Path) -> None:
-    """Write the report of one run, with pictures if its domain can be found."""
+    """Write the report of a single run, with drawings of the solutions if its domain is known."""
     with contextlib.ExitStack() as stack:
         domain = None
         if options.draw > 0:
@@ -80,12 +80,14 @@ def _report_run(options: argparse.Namespace, result: Result, home: Path, path: P
                 domain = stack.enter_context(domain_of(home, options.run, result))
             except (ValueError, ImportError, FileNotFoundError) as reason:
                 print(
-                    f"taskelites: no pictures of the solutions: {reason}; there, te.show.report(te.load(folder), path, "
-                    "domain=...) has them",
+                    f"taskelites: warning: the report has no drawings of the solutions: {reason}. In a program that "
+                    "has the domain, call te.show.report(te.load(folder), path, domain=...)",
                     file=sys.stderr,
                 )
-        shown = domain is not None and not options.quiet
-        with tqdm(total=int(result.solved.sum()), desc="drawing", leave=False, disable=None if shown else True) as bar:
+        show_progress = domain is not None and not options.quiet
+        with tqdm(
+            total=int(result.solved.sum()), desc="drawing", leave=False, disable=None if show_progress else True
+        ) as bar:
             write_report(
                 result,
                 path,
@@ -105,10 +107,10 @@ def _failures_in(folder: Path) -> list[Any]:
 
 
 def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any) -> None:
-    """Write the report of a run that has ended, and say where it is."""
+    """Write the report of a finished run, and print its path."""
     path = folder.resolve() / "report.html"
     single = isinstance(results, Result)
-    with _nothing_lost(folder / path.name):
+    with _print_outcome(folder / path.name):
         write_report(
             results,
             path,
@@ -119,27 +121,30 @@ def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any)
 
 
 def report_comparison(found: Comparison, folder: Path, options: argparse.Namespace) -> None:
-    """Write the report of a comparison that has ended, and say where it is."""
+    """Write the report of a finished comparison, and print its path."""
     if options.no_report:
         return
-    with _nothing_lost(folder / "report.html"):
-        write_text(folder / _COMMAND_FILE, f"{_shown(options.arguments)}\n")
+    with _print_outcome(folder / "report.html"):
+        write_text(folder / _COMMAND_FILE, f"{_without_output_options(options.arguments)}\n")
         write_report(found, folder / "report.html", command=_command_of(folder))
 
 
 @contextlib.contextmanager
-def _nothing_lost(path: Path) -> Iterator[None]:
-    """Says where the report is, or why there is none: the run is saved, so that nothing here is worth an error."""
+def _print_outcome(path: Path) -> Iterator[None]:
+    """Print the path of the report, or the reason why it could not be written.
+
+    Exceptions are caught: the run is saved already, so a failed report must not fail the command.
+    """
     try:
         yield
-    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a user's draw, a full disk, too little memory
-        print(f"{'report':<12} none: {getattr(problem, 'strerror', None) or problem or type(problem).__name__}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code in draw, a full disk, no memory
+        print(f"{'report':<12} not written: {getattr(error, 'strerror', None) or error or type(error).__name__}")
     else:
         print(f"{'report':<12} {path}")
 
 
 def _command_of(folder: Path) -> str | None:
-    """The command that makes what is in a folder again; None if it was begun in Python."""
+    """Return the command that repeats the run or comparison in a folder, or None if it was started in Python."""
     if (folder / _COMMAND_FILE).is_file():
         return (folder / _COMMAND_FILE).read_text(encoding="utf-8").strip()
     for place in (folder, folder.parent):
@@ -148,18 +153,18 @@ def _command_of(folder: Path) -> str | None:
     return None
 
 
-def _shown(arguments: Sequence[Any]) -> str:
-    """A command without what says only where its results go.
+def _without_output_options(arguments: Sequence[Any]) -> str:
+    """Return a command without the options that do not influence its results.
 
     Example:
-        >>> _shown(["run", "arm", "--out", "here", "--seed", "1", "--quiet"])
+        >>> _without_output_options(["run", "arm", "--out", "here", "--seed", "1", "--quiet"])
         'taskelites run arm --seed 1'
     """
     kept: list[str] = []
     rest = iter(str(argument) for argument in arguments)
     for argument in rest:
-        if argument in _ELSEWHERE:
+        if argument in _PATH_OPTIONS:
             next(rest, None)
-        elif argument not in _QUIET and not argument.startswith(tuple(f"{name}=" for name in _ELSEWHERE)):
+        elif argument not in _FLAGS and not argument.startswith(tuple(f"{name}=" for name in _PATH_OPTIONS)):
             kept.append(argument)
     return shlex.join(["taskelites", *kept])

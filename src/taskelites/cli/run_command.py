@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taskelites.cli.run_request import EVALUATION, RunRequest
-from taskelites.cli.values import number
+from taskelites.cli.values import parse_number
 from taskelites.errors import Interrupted, InvalidValueError, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
@@ -29,59 +29,91 @@ from taskelites.storage import file_name
 
 
 def add_evaluation_options(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
-    """Add the options that say how a Python fitness is evaluated."""
-    group = parser.add_argument_group("evaluation, for Python functions")
+    """Add the options for the evaluation of a Python fitness.
+
+    Args:
+        parser: parser of a command.
+        modes: whether to add --mode.
+        samples: whether to add --samples.
+    """
+    group = parser.add_argument_group("evaluation of Python functions")
     add_workers(group)
-    group.add_argument("--ray", metavar="auto|ADDRESS", help="evaluate on the Ray cluster there")
     group.add_argument(
-        "--on-error", choices=ON_ERROR, help="what an evaluation does that fails (default: skip, and count it)"
+        "--ray",
+        metavar="auto|ADDRESS",
+        help="evaluate on the Ray cluster at this address; auto: the cluster that this machine is part of",
     )
-    group.add_argument("--retries", type=number, metavar="N", help="tries more, for --on-error retry (default: 2)")
-    group.add_argument("--timeout", type=seconds, metavar="TIME", help="kill the process of a longer evaluation")
+    group.add_argument(
+        "--on-error",
+        choices=ON_ERROR,
+        help="what to do with a failed evaluation: record it and continue, repeat it, or end the run (default: skip)",
+    )
+    group.add_argument(
+        "--retries",
+        type=parse_number,
+        metavar="N",
+        help="repetitions of a failed evaluation, with --on-error retry (default: 2)",
+    )
+    group.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        metavar="TIME",
+        help="time limit per evaluation, in seconds or as 30s, 5min or 2h (default: no limit)",
+    )
     if samples:
-        group.add_argument("--samples", type=number, metavar="N", help="the mean of so many calls, against noise")
+        group.add_argument(
+            "--samples",
+            type=parse_number,
+            metavar="N",
+            help="calls per evaluation of a noisy fitness, which are averaged (default: 1)",
+        )
     if modes:
         group.add_argument(
-            "--mode", choices=MODES, help="async: wait for no slow evaluation (default: sync, repeatable)"
+            "--mode",
+            choices=MODES,
+            help="async does not wait for slow evaluations, but is not reproducible (default: sync)",
         )
 
 
 def add_workers(parser: Any) -> None:
-    """Add the option for the number of processes that evaluate a Python fitness."""
+    """Add the option --workers."""
     parser.add_argument(
-        "--workers", type=_workers, metavar="N|auto", help="local processes; auto measures (default: none)"
+        "--workers",
+        type=_parse_workers,
+        metavar="N|auto",
+        help="processes on this machine; auto: measure whether they are faster (default: evaluate in this process)",
     )
 
 
-def _workers(text: str) -> int | str:
+def _parse_workers(text: str) -> int | str:
     try:
-        return text if text == "auto" else number(text)
+        return text if text == "auto" else parse_number(text)
     except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"expected a number of processes, or auto, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a number of processes or auto, not {text!r}") from None
 
 
-def seconds(text: str) -> float:
-    """A time in seconds, also as 30s, 5min or 2h."""
+def parse_seconds(text: str) -> float:
+    """Parse a time such as 30, 30s, 5min or 2h into seconds."""
     try:
         return float(text)
     except ValueError:
         try:
             return float(CheckpointInterval.parse(text).seconds or 0)
         except ValueError:
-            expected = f"expected seconds, or a time such as 30s, 5min or 2h, not {text!r}"
+            expected = f"expected a number of seconds or a time such as 30s, 5min or 2h, not {text!r}"
             raise argparse.ArgumentTypeError(expected) from None
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a domain from the beginning."""
+    """Run `taskelites run` and return the exit status."""
     request = RunRequest.from_options(options)
     algorithm, domain = request.problem()
     made = RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))
-    return _run(request, algorithm, domain, Path(made.named), quiet=options.quiet)
+    return _run_and_report(request, algorithm, domain, Path(made.named), quiet=options.quiet)
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Go on with the run in a folder, with the options that it was begun and resumed with."""
+    """Run `taskelites resume` and return the exit status."""
     folder = Path(options.run).resolve()
     before = RunRequest.of_run(folder, options.run)
     names = ("evaluations", "checkpoint_every", "ray", *EVALUATION)
@@ -94,20 +126,20 @@ def resume(options: argparse.Namespace) -> int:
         given["ray"] = None
     request = replace(before, **given, no_report=options.no_report or before.no_report)
     with request.in_its_folder():
-        return _run(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
+        return _run_and_report(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
 
 
-def _run(
+def _run_and_report(
     request: RunRequest, algorithm: Any, domain: Domain, folder: Path, *, quiet: bool, resumed: bool = False
 ) -> int:
-    """Run, and say what was found."""
+    """Start or resume a run, print its summary and write its report."""
     from taskelites.cli.report_command import report_at_end
 
     _check_numbers(request)
-    _announce(request, algorithm, domain)
+    _print_start(request, algorithm, domain)
     begin = time.monotonic()
     try:
-        with joined_ray(request.ray) as cluster:
+        with ray_executor(request.ray) as cluster:
             results: Any = solve(
                 domain,
                 evaluations=request.evaluations,
@@ -125,20 +157,20 @@ def _run(
                 **cluster,
             )
     except Interrupted as stop:
-        stop.args = (f"{stop}; `taskelites resume {shlex.quote(str(folder))}` goes on",)
+        stop.args = (f"{stop}; `taskelites resume {shlex.quote(str(folder))}` continues it",)
         raise
     finally:
-        with contextlib.suppress(OSError):  # a folder that something was written to stays
+        with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
     took = time.monotonic() - begin
-    print(_closing(results, took, folder, resumed=resumed), flush=True)
+    print(_final_lines(results, took, folder, resumed=resumed), flush=True)
     if not request.no_report:
         report_at_end(results, folder, domain)
     return 0
 
 
 def _check_numbers(request: RunRequest) -> None:
-    """Check what would otherwise be reported without the name of its option."""
+    """Check numbers, so that error messages name the command-line option."""
     if request.replicates is not None:
         whole_number("--replicates", request.replicates, least=1)
     whole_number("--evaluations", request.evaluations, least=1, most=MOST_EVALUATIONS)
@@ -146,16 +178,16 @@ def _check_numbers(request: RunRequest) -> None:
     whole_number("--ahead", request.ahead, least=1)
 
 
-def _announce(request: RunRequest, algorithm: Any, domain: Domain) -> None:
+def _print_start(request: RunRequest, algorithm: Any, domain: Domain) -> None:
     size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
     runs, seed = request.replicates or 1, request.seed
-    seeds = f"seed {seed}" if runs == 1 else f"{runs} runs of seeds {seed} to {seed + runs - 1}"
+    seeds = f"seed {seed}" if runs == 1 else f"{runs} runs with seeds {seed} to {seed + runs - 1}"
     print(f"{domain.name}: {size}{request.evaluations:,} evaluations, {algorithm.name}, {seeds}", flush=True)
 
 
 @contextlib.contextmanager
-def joined_ray(address: str | None) -> Iterator[dict[str, Any]]:
-    """Join the Ray cluster at an address, and leave it at the end; gives the keywords of `te.solve` that use it."""
+def ray_executor(address: str | None) -> Iterator[dict[str, Any]]:
+    """Connect to the Ray cluster at an address, if any, and provide the keyword arguments of `te.solve` for it."""
     if address is None:
         yield {}
         return
@@ -164,19 +196,22 @@ def joined_ray(address: str | None) -> Iterator[dict[str, Any]]:
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Make a failed evaluation again."""
+    """Run `taskelites replay` and return the exit status."""
     failure = read_failure(options.run, options.id)
-    EvaluationOptions(timeout=options.timeout)  # it must make sense
+    EvaluationOptions(timeout=options.timeout)  # raises if it is invalid
     folder = Path(options.run).resolve()
     named = options.run
-    if read_plan(folder) is None and read_plan(folder.parent) is not None:  # a replicate of a run that has several
+    if (
+        read_plan(folder) is None and read_plan(folder.parent) is not None
+    ):  # a replicate; the request is in the folder above
         folder, named = folder.parent, str(folder.parent)
     request = RunRequest.of_run(folder, named)
     with request.in_its_folder():
         _, domain = request.problem()
         if isinstance(domain.tasks, Tasks) and failure.task >= len(domain.tasks):
             raise InvalidValueError(
-                f"the domain has {len(domain.tasks)} tasks, and the failure is on task {failure.task}"
+                f"the failure is on task {failure.task}, but the domain has only {len(domain.tasks)} tasks; the domain "
+                "must not change after the run"
             )
         numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
         print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
@@ -186,15 +221,17 @@ def replay(options: argparse.Namespace) -> int:
             setup=getattr(domain, "setup", None),
             samples=request.samples or 1,
         )
-        print(f"now:  {_replayed(domain, failure, evaluation_options, here=options.here)}")
+        print(f"now:  {_evaluate_again(domain, failure, evaluation_options, here=options.here)}")
     return 0
 
 
-def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: EvaluationOptions, *, here: bool) -> str:
-    """What comes of it now, in words."""
+def _evaluate_again(
+    domain: Domain, failure: FailedEvaluation, evaluation_options: EvaluationOptions, *, here: bool
+) -> str:
+    """Evaluate a failed solution again and return the outcome as text."""
     if domain.call == "jax":
         raise InvalidValueError(
-            "a JAX fitness runs inside of a compiled program, whose failures are not kept one by one"
+            "replay needs a Python fitness; a JAX fitness runs in a compiled program, whose failures are not recorded"
         )
     tasks: Tasks | Box = domain.tasks
     task = tasks.pick(np.array([failure.task])) if isinstance(tasks, Tasks) else np.array([failure.descriptors])
@@ -226,7 +263,7 @@ def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: Eva
             print(trace, file=sys.stderr)
         return f"{answer.failures[0].kind}: {answer.failures[0].message}"
     if undescribed(answer.fitness, answer.behaviour).any():
-        return f"nan: fitness returned {float(answer.fitness[0])!r}, and the behaviour has NaN in it"
+        return f"nan: fitness returned {float(answer.fitness[0])!r}, and the behaviour contains NaN"
     value = float(answer.fitness[0])
     what = (
         "fitness returned"
@@ -236,22 +273,26 @@ def _replayed(domain: Domain, failure: FailedEvaluation, evaluation_options: Eva
     return f"{'nan: ' if value != value else ''}{what} {value!r}, after {took:.3g} s"
 
 
-def _closing(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:
-    """What a person wants to know at the end."""
+def _final_lines(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:
+    """Return the lines to print at the end of a run."""
     if isinstance(results, Result):
-        told = results.evaluations
+        evaluations = results.evaluations
         lines = [results.summary()]
     else:
-        told = sum(result.evaluations for result in results)
-        lines = _table(results)
-    rate = " this time" if resumed else f" ({told / seconds:,.0f} evaluations a second, start-up included)"
+        evaluations = sum(result.evaluations for result in results)
+        lines = _replicate_table(results)
+    rate = (
+        " since it was resumed"
+        if resumed
+        else f" ({evaluations / seconds:,.0f} evaluations per second, start-up included)"
+    )
     lines.append(f"{'time':<12} {seconds:.1f} s{rate}")
     lines.append(f"{'saved':<12} {folder}")
     return "\n".join(lines)
 
 
-def _table(results: list[Result]) -> list[str]:
-    """A line for each replicate; the gap only where the optimum is known."""
+def _replicate_table(results: list[Result]) -> list[str]:
+    """Return a table with one line per replicate; the gap is included if the optimum is known."""
     columns = {"mean": "mean", "median": "median", "best": "highest", "worst": "lowest", "gap": "gap"}
     if all(result.optimum is None for result in results):
         del columns["gap"]

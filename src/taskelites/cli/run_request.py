@@ -1,4 +1,4 @@
-"""What `taskelites run` was asked for, kept in the run folder so that other commands know it."""
+"""The arguments of `taskelites run`, which the run folder stores for `resume`, `replay`, `watch` and `report`."""
 
 import argparse
 import contextlib
@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from taskelites.cli.values import algorithm_maker, make_algorithm, make_domain, pair, parameters, specification
+from taskelites.cli.values import (
+    find_algorithm,
+    make_algorithm,
+    make_domain,
+    parse_setting,
+    parse_specification,
+    setting_names,
+)
 from taskelites.errors import InvalidValueError, MissingFileError
 from taskelites.problem.problem import Domain
 from taskelites.runs import read_plan
@@ -19,17 +26,17 @@ EVALUATION = ("workers", "on_error", "retries", "timeout", "mode", "samples")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """A run as the command line states it, in plain values.
+    """The arguments of a run on the command line, as plain values.
 
     Attributes:
         domain: NAME or module:name.
         algorithm: NAME, NAME(SETTING=VALUE, ...) or module:name.
-        set: NAME=VALUE, one for each `--set`.
-        tasks: a number or a file.
-        folder: the working directory, to which names of files and modules are relative.
+        set: NAME=VALUE, one entry per `--set`.
+        tasks: a number of tasks, or a file.
+        folder: working directory of the command; files and modules are relative to it.
         ray: address of a Ray cluster.
 
-    The other attributes are the options of the same name.
+    The other attributes are the command-line options of the same name.
     """
 
     domain: str
@@ -55,67 +62,69 @@ class RunRequest:
 
     @classmethod
     def from_options(cls, options: argparse.Namespace) -> Self:
-        """Return what the options of `taskelites run` say."""
+        """Return the request for the parsed options of `taskelites run`."""
         names = (field.name for field in fields(cls) if field.name != "folder")
         return cls(**{name: getattr(options, name) for name in names}, folder=os.getcwd())
 
     @classmethod
     def of_run(cls, folder: Path, named: str) -> Self:
-        """Return the request that the run in a folder was begun or last resumed with.
+        """Return the request with which the run in a folder was started or last resumed.
 
         Args:
-            folder: of the run.
-            named: what the user calls it.
+            folder: run folder.
+            named: the folder as the user wrote it, for error messages.
 
         Raises:
-            FileNotFoundError: if there is no run.
-            ValueError: if it was begun in Python.
+            FileNotFoundError: if the folder has no run.
+            ValueError: if the run was started in Python.
         """
         if not folder.is_dir():
             raise MissingFileError(f"there is no run folder {named!r}")
         plan = read_plan(folder)
         if plan is None:
-            raise MissingFileError(f"{named!r} holds no run (no run.json is in it)")
+            raise MissingFileError(f"{named!r} is not a run folder: it has no run.json")
         if not isinstance(plan.get("request"), dict):
             raise InvalidValueError(
-                f"the run in {named!r} was begun in Python, and only its program has the fitness: there, "
-                "te.solve(..., out=..., resume=True) with the same arguments goes on, and te.analysis.failures lists "
-                "what failed"
+                f"the run in {named!r} was started in Python, so the command line does not know its fitness; in its "
+                "program, te.solve(..., out=..., resume=True) with the same arguments resumes it, and "
+                "te.analysis.failures lists failed evaluations"
             )
         try:
             return cls(**plan["request"])
         except TypeError as error:
             raise InvalidValueError(
-                f"{str(folder / 'run.json')!r} does not say how the run was begun ({error})"
+                f"{str(folder / 'run.json')!r} has an invalid request ({error}); was it edited?"
             ) from None
 
     def plain(self) -> dict[str, Any]:
-        """Return what the run folder keeps."""
+        """Return the attributes as a dict of plain values, which the run folder stores."""
         return asdict(self)
 
     @contextlib.contextmanager
     def in_its_folder(self) -> Iterator[None]:
-        """Work in the folder in which the request was made, if it still exists."""
+        """Change to the working directory of the request while the context is open, if it still exists."""
         with contextlib.chdir(self.folder) if Path(self.folder).is_dir() else contextlib.nullcontext():
             yield
 
     def problem(self) -> tuple[Any, Domain]:
         """Return the algorithm and the domain."""
-        name, inline = specification(self.algorithm)
-        maker = algorithm_maker("--algorithm", name)
-        own = parameters(maker)
-        given = dict(pair(text) for text in self.set)
-        algorithm = make_algorithm(name, maker, inline | {key: value for key, value in given.items() if key in own})
-        others = {key: value for key, value in given.items() if key not in own}
-        said = f"with --algorithm {name}, --set"
-        return algorithm, make_domain(self.domain, others, own, said, tasks=self.tasks, dim=self.dim)
+        name, inline = parse_specification(self.algorithm)
+        maker = find_algorithm("--algorithm", name)
+        settings = setting_names(maker)
+        given = dict(parse_setting(text) for text in self.set)
+        algorithm = make_algorithm(
+            name, maker, inline | {key: value for key, value in given.items() if key in settings}
+        )
+        others = {key: value for key, value in given.items() if key not in settings}
+        option = f"with --algorithm {name}, --set"
+        return algorithm, make_domain(self.domain, others, settings, option, tasks=self.tasks, dim=self.dim)
 
     def evaluation_options(self) -> dict[str, Any]:
-        """Return the keywords of `te.solve` that say how to evaluate; Ray is not among them."""
+        """Return the keyword arguments of `te.solve` for evaluation, except for Ray."""
         return {name: value for name in EVALUATION if (value := getattr(self, name)) is not None}
 
     def command(self) -> str:
-        """Return the command that makes the run again.
+        """Return the command that repeats the run.
 
         Example:
             >>> RunRequest(domain="arm", set=["tournament=50"], evaluations=100_000, seed=1, folder="/").command()

@@ -1,4 +1,4 @@
-"""What a person types for domains, algorithms, settings and numbers."""
+"""Parse command-line values: numbers, lists, settings, algorithms and domains."""
 
 import argparse
 import ast
@@ -16,8 +16,8 @@ from taskelites.problem.problem import Domain, is_domain
 from taskelites.problem.tasks import Tasks, read
 
 
-def number(text: str) -> int:
-    """A whole number, also as 1e6 or 1_000_000."""
+def parse_number(text: str) -> int:
+    """Parse a whole number such as 1000, 1e6 or 1_000_000."""
     try:
         value = float(text)
         if value.is_integer():
@@ -27,8 +27,8 @@ def number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"expected a whole number such as 1000 or 1e6, not {text!r}")
 
 
-def split(text: str) -> list[str]:
-    """A list at its commas, those in parentheses left alone."""
+def split_list(text: str) -> list[str]:
+    """Split a list at its commas, except for those in parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
@@ -39,14 +39,19 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def labelled(text: str) -> tuple[str, str]:
-    """A label and an algorithm, from `algorithm` or `label=algorithm`."""
+def split_label(text: str) -> tuple[str, str]:
+    """Split `label=specification` or `specification` into a label, "" if there is none, and a specification."""
     label, equals, rest = text.partition("=")
     return (label.strip(), rest.strip()) if equals and "(" not in label else ("", text)
 
 
-def specification(text: str, what: str = "an algorithm") -> tuple[str, dict[str, Any]]:
-    """An algorithm (or another thing) and its settings, from `name` or `name(setting=value, ...)`."""
+def parse_specification(text: str, what: str = "an algorithm") -> tuple[str, dict[str, Any]]:
+    """Parse `name` or `name(setting=value, ...)` into a name and its settings.
+
+    Args:
+        text: text to parse.
+        what: the kind of thing that is named, for error messages.
+    """
     name, opened, inside = text.strip().partition("(")
     if not opened:
         return name.strip(), {}
@@ -58,121 +63,140 @@ def specification(text: str, what: str = "an algorithm") -> tuple[str, dict[str,
     if not isinstance(call, ast.Call) or call.args or any(item.arg is None for item in call.keywords):
         raise InvalidValueError(wrong)
     settings = {item.arg: ast.unparse(item.value) for item in call.keywords}
-    return name.strip(), dict(pair(f"{key}={value}") for key, value in settings.items())
+    return name.strip(), dict(parse_setting(f"{key}={value}") for key, value in settings.items())
 
 
-def algorithm_maker(option: str, name: str) -> Any:
-    """What makes an algorithm's settings: of the registry, or a user's own."""
-    return _own(name) if ":" in name else ALGORITHMS[one_of(option, name, ALGORITHMS)]
+def find_algorithm(option: str, name: str) -> Any:
+    """Return the class, function or settings that define an algorithm.
+
+    Args:
+        option: name of the command-line option, for error messages.
+        name: a name in the registry, or module:name.
+    """
+    return _import_attribute(name) if ":" in name else ALGORITHMS[one_of(option, name, ALGORITHMS)]
 
 
-def parameters(maker: Any) -> set[str]:
-    """The settings that it takes."""
+def setting_names(maker: Any) -> set[str]:
+    """Return the names of the settings that a class or function takes; none for anything else."""
     return set(inspect.signature(maker).parameters) if isinstance(maker, type) or inspect.isfunction(maker) else set()
 
 
 def make_algorithm(name: str, maker: Any, settings: dict[str, Any]) -> Any:
-    """An algorithm with these settings, or an error that says which of them it does not take."""
-    known = parameters(maker)
+    """Return an algorithm.
+
+    Args:
+        name: name of the algorithm, for error messages.
+        maker: result of `find_algorithm`.
+        settings: values by name.
+
+    Raises:
+        ValueError: if the algorithm does not take one of the settings.
+    """
+    known = setting_names(maker)
     for setting in settings:
         if not known:
-            raise InvalidValueError(f"{name} takes no settings, so {setting!r} can't be set")
+            raise InvalidValueError(f"{name} takes no settings; leave out {setting!r}")
         one_of(f"a setting of {name}", setting, known)
     made = maker(**settings) if isinstance(maker, type) or inspect.isfunction(maker) else maker
     return as_algorithm(made)
 
 
-def pair(text: str) -> tuple[str, Any]:
-    """A name and a value, from NAME=VALUE."""
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE into a name and a Python value; text that is not a literal stays text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidValueError(f"--set must be NAME=VALUE, not {text!r}")
+        raise InvalidValueError(f"--set must have the form NAME=VALUE, not {text!r}")
     name = name.strip().replace("-", "_")
     try:
         return name, ast.literal_eval({"true": "True", "false": "False"}.get(value.lower(), value))
     except (ValueError, SyntaxError):
-        return name, value  # a word, such as sbx
+        return name, value  # text such as sbx
 
 
 def make_domain(
     name: str,
     extra: dict[str, Any],
-    settings: set[str] | None = None,
-    said: str = "--set",
+    algorithm_settings: set[str] | None = None,
+    option: str = "--set",
     *,
     tasks: str | None = None,
     dim: int | None = None,
 ) -> Any:
-    """Make the domain that was named.
+    """Return a domain.
 
     Args:
-        name: of the registry, or module:name.
-        extra: options of the domain, given by the option `said`.
-        settings: names that `said` accepts besides, for messages.
-        said: for messages.
-        tasks: a number or a file.
-        dim: length of a solution.
+        name: a name in the registry, or module:name.
+        extra: options of the domain, by name.
+        algorithm_settings: further names that `option` accepts, for error messages.
+        option: the command-line option that gave `extra`, for error messages.
+        tasks: a number of tasks, or a file.
+        dim: number of dimensions of a solution.
     """
     given = dict(extra)
     if tasks is not None:
-        given["tasks"] = number_or_file(tasks)
+        given["tasks"] = parse_tasks(tasks)
     if dim is not None:
         given["dim"] = dim
     if ":" not in name and name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
         raise InvalidValueError(
-            f"there is no domain {name!r}: `taskelites list` shows them, and your own is module:name"
+            f"DOMAIN must be a name shown by `taskelites list`, or module:name of your own domain, not {name!r}"
         )
-    found = _own(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
+    found = _import_attribute(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
     if is_domain(found):
         if given:
             raise InvalidValueError(
-                f"{name} is a finished domain, so it takes no {', '.join(given)}; a function that makes a domain can"
+                f"{name} is a te.Domain, which takes no options, but {', '.join(given)} was given; leave it out, or "
+                "name a function that returns a domain"
             )
         return found
     if not callable(found):
-        raise InvalidTypeError(
-            f"{name} must be a domain (te.Domain) or a function that makes one, not {type(found).__name__}"
-        )
+        raise InvalidTypeError(f"{name} must be a te.Domain or a function that returns one, not {type(found).__name__}")
     accepted = inspect.signature(found).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
-        for option in given:
-            one_of(said if option in extra else "the option", option, {*accepted, *((settings or ()) if extra else ())})
+        for key in given:
+            one_of(
+                option if key in extra else f"the options of {name}",
+                key,
+                {*accepted, *((algorithm_settings or ()) if extra else ())},
+            )
     try:
         domain = found(**given)
     except (ValueError, TypeError, OSError):
-        raise  # these say what is wrong with an option
-    except Exception as error:  # nor is a function of the user's limited in what it may raise
+        raise  # domains raise these for invalid options
+    except Exception as error:  # user code may raise any exception
         raise InvalidValueError(f"{name} raised {type(error).__name__}: {error}") from error
-    if isinstance(domain, Domain) and ":" in name:  # ours say themselves what matters
-        told = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
-        domain.options.update(told)
+    if isinstance(domain, Domain) and ":" in name:  # built-in domains fill in their options themselves
+        plain = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
+        domain.options.update(plain)
     if not is_domain(domain):
-        raise InvalidTypeError(f"{name} must make a domain (te.Domain), but it made {type(domain).__name__}")
+        raise InvalidTypeError(f"{name} must return a te.Domain, but it returned {type(domain).__name__}")
     return domain
 
 
-def number_or_file(text: str) -> int | Tasks:
-    """How many tasks, or the tasks of a file."""
+def parse_tasks(text: str) -> int | Tasks:
+    """Return a number of tasks, or read the tasks of a file."""
     try:
-        return number(text)
+        return parse_number(text)
     except argparse.ArgumentTypeError:
         if Path(text).suffix:
             return read(text)
         raise InvalidValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
 
 
-def _own(name: str) -> Any:
-    """A user's own domain, by module:name; modules of the current folder are found."""
+def _import_attribute(name: str) -> Any:
+    """Import an attribute given as module:name; modules in the current folder take precedence."""
     module_name, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a module of the user's may raise anything
+    except Exception as error:  # user code may raise any exception
         if isinstance(error, ModuleNotFoundError) and error.name in (module_name, module_name.split(".")[0]):
-            raise MissingPackageError(f"there is no module {module_name!r} here or among the installed ones") from None
+            raise MissingPackageError(
+                f"there is no module {module_name!r} in the current folder or among the installed packages"
+            ) from None
         raise MissingPackageError(
-            f"module {module_name!r} can't be imported: {type(error).__name__}: {error}"
+            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     if not hasattr(module, attribute):
         public = [known for known in vars(module) if not known.startswith("_")]

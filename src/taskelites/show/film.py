@@ -1,4 +1,4 @@
-"""Films: written to files that browsers play, labelled, and several side by side."""
+"""Write films that browsers can play, add labels to them and tile several into one."""
 
 import importlib.util
 import itertools
@@ -16,63 +16,63 @@ import numpy as np
 from taskelites.errors import InvalidValueError, MissingFileError, MissingPackageError
 from taskelites.storage import write_whole
 
-FILMS, PICTURES = (".mp4", ".gif"), (".png",)
-# The units of a GIF are 1/100 s, and players take less than two of them for a mistake.
-_MOST_IN_A_GIF = 50
+FILM_SUFFIXES, PICTURE_SUFFIXES = (".mp4", ".gif"), (".png",)
+# The delay of a GIF frame is a multiple of 1/100 s, and players slow down films with a delay below 2/100 s.
+_MAX_GIF_FPS = 50
 _PALETTE_FRAMES = 6
 _GAP = 4  # pixels between films side by side
 _BACKGROUND = 255
 
 
 def film_suffix() -> str:
-    """The best kind of film that can be written here: ".mp4", or ".gif" without imageio-ffmpeg."""
+    """Return the suffix of the best available format: ".mp4", or ".gif" if imageio-ffmpeg is not installed."""
     return ".mp4" if importlib.util.find_spec("imageio_ffmpeg") is not None else ".gif"
 
 
 def check_film(path: str | PathLike[str], fps: float, *, pictures: bool = False) -> None:
-    """Raise if a film can't be written there, before anything is drawn.
+    """Raise, before anything is drawn, if a film cannot be written to a path.
 
     Args:
-        path: of the film; its suffix says of which kind it is.
-        fps: frames a second.
-        pictures: whether a picture will do as well.
+        path: file to write; the suffix determines the format.
+        fps: frames per second.
+        pictures: whether to allow the suffixes of pictures as well.
 
     Raises:
-        ValueError, ImportError, FileNotFoundError: they say what is wrong and what helps.
+        ValueError: if the suffix or the frame rate is not supported.
+        ImportError: if the format needs a package that is not installed.
+        FileNotFoundError: if the folder does not exist.
 
     Example:
         >>> check_film("walk.avi", 30)
         Traceback (most recent call last):
-        ValueError: a film must end in .mp4 or .gif, not 'walk.avi'
+        ValueError: the name of a film must end in .mp4 or .gif, not 'walk.avi'
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    allowed = FILMS + PICTURES if pictures else FILMS
+    allowed = FILM_SUFFIXES + PICTURE_SUFFIXES if pictures else FILM_SUFFIXES
     if suffix not in allowed:
         kinds = ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
-        raise InvalidValueError(f"a film must end in {kinds}, not {path.name!r}")
+        raise InvalidValueError(f"the name of a film must end in {kinds}, not {path.name!r}")
     if not 0 < fps <= 1000:
         raise InvalidValueError(f"fps must be above 0 and at most 1000, not {fps!r}")
-    if suffix == ".gif" and fps > _MOST_IN_A_GIF:
-        raise InvalidValueError(
-            f"a .gif has at most {_MOST_IN_A_GIF} frames a second, not {fps:g}; an .mp4 may have more"
-        )
+    if suffix == ".gif" and fps > _MAX_GIF_FPS:
+        raise InvalidValueError(f"fps must be at most {_MAX_GIF_FPS} for a .gif, not {fps:g}; write an .mp4 instead")
     if suffix == ".mp4" and film_suffix() != ".mp4":
         raise MissingPackageError(
-            "an .mp4 needs imageio-ffmpeg, which is not installed: `pip install 'taskelites[hexapod]'` brings it, "
-            "and a .gif needs nothing"
+            "an .mp4 needs imageio-ffmpeg, which is not installed: `pip install 'taskelites[hexapod]'`, "
+            "or write a .gif, which needs no extra package"
         )
     if not path.absolute().parent.is_dir():
         raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
 
 
 def write_film(path: str | PathLike[str], frames: Iterable[np.ndarray], fps: float = 30) -> Path:
-    """Write a film, whole or not at all.
+    """Write a film atomically: after an error there is no partial file.
 
     Args:
-        path: ending in `.mp4` (H.264, which browsers play) or `.gif`.
-        frames: `(height, width, 3)` of uint8, all of one size.
-        fps: frames a second.
+        path: file to write, ending in `.mp4` (H.264) or `.gif`.
+        frames: uint8 arrays `(height, width, 3)`, all of the same size.
+        fps: frames per second.
 
     Returns:
         The path.
@@ -88,15 +88,15 @@ def write_film(path: str | PathLike[str], frames: Iterable[np.ndarray], fps: flo
     stream = iter(frames)
     first = next(stream, None)
     if first is None:
-        raise InvalidValueError("frames must have at least one frame")
-    every = (_checked(frame, first.shape) for frame in itertools.chain([first], stream))
+        raise InvalidValueError("frames must hold at least one frame, but it is empty")
+    every = (_check_frame(frame, first.shape) for frame in itertools.chain([first], stream))
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     write_whole(path, lambda file: write(file, every, fps))
     return path
 
 
 def write_picture(path: str | PathLike[str], picture: np.ndarray) -> Path:
-    """Write a picture, `(height, width, 3)` of uint8, whole or not at all, to a `.png` file.
+    """Write a uint8 array `(height, width, 3)` atomically to a `.png` file and return its path.
 
     Example:
         >>> import tempfile, numpy as np
@@ -106,15 +106,15 @@ def write_picture(path: str | PathLike[str], picture: np.ndarray) -> Path:
     from PIL import Image
 
     path = Path(path)
-    if path.suffix.lower() not in PICTURES:
-        raise InvalidValueError(f"a picture must end in .png, not {path.name!r}")
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
+        raise InvalidValueError(f"the name of a picture must end in .png, not {path.name!r}")
     image = Image.fromarray(np.ascontiguousarray(picture))
     write_whole(path, lambda file: image.save(file, format="png"))
     return path
 
 
 def label(picture: np.ndarray, text: str) -> np.ndarray:
-    """A picture with a text in its upper left corner, `(height, width, 3)`.
+    """Return a picture `(height, width, 3)` with a text in its upper left corner.
 
     Example:
         >>> import numpy as np
@@ -136,11 +136,11 @@ def label(picture: np.ndarray, text: str) -> np.ndarray:
 
 
 class Labelled:
-    """A film with a text on each of its frames, as long as the film is.
+    """A film with a text in the upper left corner of each frame.
 
     Args:
-        film: its frames.
-        text: what to write.
+        film: uint8 arrays `(height, width, 3)`.
+        text: text to add.
 
     Example:
         >>> import numpy as np
@@ -159,10 +159,10 @@ class Labelled:
 
 
 class SideBySide:
-    """Several films as one; one that is over stays at its last frame until all are.
+    """Several films tiled into one. A film that has ended shows its last frame until all have ended.
 
     Args:
-        films: of frames of one size.
+        films: films whose frames all have the same size.
 
     Example:
         >>> import numpy as np
@@ -194,7 +194,9 @@ class SideBySide:
 
 
 def tile(pictures: Sequence[np.ndarray]) -> np.ndarray:
-    """Pictures of one size as one, in rows as long as they are many; what is left over stays white.
+    """Return pictures of the same size tiled into one, in a grid of at least as many columns as rows.
+
+    Unused cells are white.
 
     Example:
         >>> import numpy as np
@@ -208,55 +210,56 @@ def tile(pictures: Sequence[np.ndarray]) -> np.ndarray:
     whole = np.full(shape, _BACKGROUND, np.uint8)
     for number, picture in enumerate(pictures):
         top, left = (number // columns) * (height + _GAP), (number % columns) * (width + _GAP)
-        whole[top : top + height, left : left + width] = _checked(picture, pictures[0].shape)
+        whole[top : top + height, left : left + width] = _check_frame(picture, pictures[0].shape)
     return whole
 
 
-def _checked(frame: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _check_frame(frame: Any, shape: tuple[int, ...]) -> np.ndarray:
     frame = np.asarray(frame)
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or frame.shape != shape:
         raise InvalidValueError(
-            f"frames must be arrays (height, width, 3) of uint8, all of one size, not {frame.dtype} {frame.shape}"
+            f"frames must be uint8 arrays of shape (height, width, 3), all of one size, not {frame.dtype} {frame.shape}"
         )
     return frame
 
 
 def _write_mp4(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None:
     stream = iter(frames)
-    first = _even(next(stream))
-    # A process of our own making: that of imageio-ffmpeg forks, which a process with JAX in it must not.
+    first = _pad_to_even(next(stream))
+    # The process is started here because imageio-ffmpeg forks, which is unsafe once JAX has started threads.
     with subprocess.Popen(
-        _encoder(file.name, first.shape[1], first.shape[0], fps), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        _ffmpeg_command(file.name, first.shape[1], first.shape[0], fps), stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         try:
-            for frame in itertools.chain([first], map(_even, stream)):
+            for frame in itertools.chain([first], map(_pad_to_even, stream)):
                 process.stdin.write(frame.tobytes())
         except BrokenPipeError:
-            pass  # it has ended, and says why
+            pass  # ffmpeg has exited; its error message is read below
         except BaseException:
             process.kill()
             raise
-        _, said = process.communicate()
+        _, messages = process.communicate()
     if process.returncode:
-        lines = said.decode(errors="replace").strip().splitlines()
+        lines = messages.decode(errors="replace").strip().splitlines()
         raise OSError(f"ffmpeg failed: {lines[-1] if lines else f'status {process.returncode}'}")
 
 
-def _encoder(name: str, width: int, height: int, fps: float) -> list[str]:
-    """The command that makes an .mp4 of raw frames."""
+def _ffmpeg_command(name: str, width: int, height: int, fps: float) -> list[str]:
+    """Return the ffmpeg command that reads raw RGB frames from its standard input and writes an .mp4 file."""
     import imageio_ffmpeg
 
     rate = str(Fraction(fps).limit_denominator(1000))
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", rate, "-i", "-"]
     film = ["-an", "-vcodec", "libx264", "-crf", "20", "-pix_fmt", "yuv420p"]
-    # The name is a temporary one, which does not say the format; players can start before they have all of the file.
-    form = ["-f", "mp4", "-movflags", "+faststart"]
-    return [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *raw, *film, *form, name]
+    # The format is explicit because the temporary file has another suffix; faststart lets players start before the
+    # file is complete.
+    container = ["-f", "mp4", "-movflags", "+faststart"]
+    return [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *raw, *film, *container, name]
 
 
-def _even(frame: np.ndarray) -> np.ndarray:
-    """A frame of even width and height: H.264 has colours for squares of four pixels only."""
+def _pad_to_even(frame: np.ndarray) -> np.ndarray:
+    """Pad a frame to even width and height, as H.264 stores one colour per 2 x 2 pixels."""
     return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
 
 
@@ -264,9 +267,9 @@ def _write_gif(file: BinaryIO, frames: Iterable[np.ndarray], fps: float) -> None
     from PIL import Image
 
     kept = list(frames)
-    # One palette, from frames all over the film: with one each, what stands still would flicker.
+    # One palette for the whole film, since static parts would flicker with one palette per frame.
     chosen = np.unique(np.linspace(0, len(kept) - 1, _PALETTE_FRAMES).astype(int))
-    # The method that keeps colours of few pixels, too.
+    # Maximum coverage preserves colours that few pixels have.
     palette = Image.fromarray(np.concatenate([kept[i] for i in chosen])).quantize(256, Image.Quantize.MAXCOVERAGE)
     pictures = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in kept]
     ends = np.round(100 * np.arange(len(kept) + 1) / fps).astype(int)
