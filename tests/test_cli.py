@@ -183,7 +183,9 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
     saved = re.fullmatch(r"saved in (runs/\S+-compare-my-shift): figure, tables, tests, runs", lines[-2]).group(1)
     assert lines[-1].split() == ["report", f"{saved}/report.html"]
     assert te.Comparison.load(saved).labels == labels
-    alone = te.solve(__import__("mine").make(tasks=210), evaluations=1000, batch_size=16, seed=5)
+    alone = te.solve(
+        __import__("mine").make(tasks=210), evaluations=1000, batch_size=16, seed=5, algorithm="mt-map-elites"
+    )
     assert np.array_equal(te.Comparison.load(saved).results["mt-map-elites"][1].fitness, alone.fitness, equal_nan=True)
     assert "random: 2,000 of 2,000 evaluations" in output.err
     # On the terms of the comparison, whose options need not be repeated.

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from taskelites.errors import StorageError
+from taskelites.errors import InvalidValueError, StorageError
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
@@ -122,6 +122,23 @@ def plain(value: Any) -> Any:
         named = value if hasattr(value, "__qualname__") else type(value)
         text = f"{named.__module__}.{named.__qualname__}"
     return text
+
+
+def check_format(path: Path, kind: Any, version: int, *, expected: str, newest: int) -> None:
+    """Raise an error unless a file has the expected format, in a version that is not newer than ours.
+
+    Raises:
+        ValueError: if it has another format or a newer version.
+
+    Example:
+        >>> check_format(Path("run.json"), "taskelites-run", 1, expected="taskelites-run", newest=1)
+    """
+    if kind != expected:
+        raise InvalidValueError(f"{str(path)!r} must have the format {expected!r}, not {kind!r}")
+    if version > newest:
+        raise InvalidValueError(
+            f"{str(path)!r} has format version {version}, and this taskelites reads up to {newest}; upgrade it"
+        )
 
 
 def versions() -> dict[str, str]:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from taskelites.algorithms import Candidates
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidTypeError, InvalidValueError
 from taskelites.evaluation import EvaluationOptions, Failure, JaxFitness, Outcomes, alone, compiled_errors
 from taskelites.evaluation.dispatcher import Evaluator, evaluate_together
-from taskelites.problem.problem import CALLS, check_fitness, is_domain
+from taskelites.problem.problem import CALLS, DomainView, check_fitness, domain_in
 from taskelites.problem.tasks import Box, Tasks, as_tasks
 from taskelites.process import Interruption, shows_progress
 from taskelites.results.result import Result
@@ -66,22 +66,16 @@ def make_trial(result: Any, fitness: Any, call: Any, evaluation_options: Evaluat
         raise InvalidTypeError(f"result must be a Result, not {type(result).__name__}; te.load loads one from a file")
     if not result.solved.any():
         raise InvalidValueError(f"result must have elites, but none of its {len(result):,} tasks is solved")
-    if isinstance(fitness, str):
-        raise InvalidTypeError(
-            f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
-        )
     tasks, options, rows_per_call = result.tasks, None, None
     behaviour = result.settings.get("behaviour")
-    if is_domain(fitness):
-        behaviour = getattr(fitness, "behaviour", None)
+    if (domain := domain_in(fitness)) is not None:
+        behaviour = domain.behaviour
         if call is not None:
             raise InvalidValueError("a domain has its own call; leave it out")
         tasks = tasks_of(fitness, result)
-        options = dict(getattr(fitness, "options", {}))
-        rows_per_call = getattr(fitness, "rows_per_call", None)
-        if evaluation_options.setup is None and getattr(fitness, "setup", None) is not None:
-            evaluation_options = replace(evaluation_options, setup=fitness.setup)
-        fitness, call = fitness.fitness, fitness.call
+        options, rows_per_call = dict(domain.options), domain.rows_per_call
+        evaluation_options = evaluation_options.with_setup(domain.setup)
+        fitness, call = domain.fitness, domain.call
     elif call is None:
         call = _default_call(result)
     check_fitness(fitness, call)
@@ -129,8 +123,9 @@ def tasks_of(domain: Any, result: Result, name: str = "fitness") -> Tasks:
         ValueError: if the tasks or the length of solutions differ.
     """
     remedy = "; create the domain with tasks=result.tasks, if it accepts such tasks"
-    whose = f"{name} must be a domain with the result's tasks, but {getattr(domain, 'name', 'it')!r} has"
-    dim = getattr(domain, "dim", None)
+    domain = DomainView(domain)
+    whose = f"{name} must be a domain with the result's tasks, but {domain.name!r} has"
+    dim = domain.dim
     if dim is not None and dim != result.solutions.shape[1]:
         raise InvalidValueError(
             f"{whose} solutions of length {dim}, and the result of length {result.solutions.shape[1]}"

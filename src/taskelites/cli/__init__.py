@@ -17,6 +17,7 @@ from taskelites.cli.report_command import add_no_report, parse_drawing_time, rep
 from taskelites.cli.run_command import add_evaluation_options, add_workers, parse_seconds, replay, resume, run
 from taskelites.cli.values import parse_number
 from taskelites.cli.watch_command import parse_size, watch
+from taskelites.compile_cache import keep_compiled_programs
 from taskelites.domains import DOMAINS
 from taskelites.errors import Interrupted, TaskelitesError, UserError
 from taskelites.experiments.benchmark.run import ENTRIES
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.line = shlex.join(["taskelites", *options.arguments])
     try:
         with warnings.catch_warnings():
+            keep_compiled_programs()
             warnings.showwarning = _print_warning  # without the source line, which does not help users
             return int(options.command(options))
     except Interrupted as stop:

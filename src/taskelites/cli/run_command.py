@@ -107,6 +107,7 @@ def parse_seconds(text: str) -> float:
 def run(options: argparse.Namespace) -> int:
     """Run `taskelites run` and return the exit status."""
     request = RunRequest.from_options(options)
+    _check_numbers(request)  # before a folder is made
     algorithm, domain = request.problem()
     made = RunFolder(options.out) if options.out else RunFolder.under("runs", file_name(domain.name))
     return _run_and_report(request, algorithm, domain, Path(made.named), quiet=options.quiet)
@@ -125,6 +126,7 @@ def resume(options: argparse.Namespace) -> int:
     elif "workers" in given:
         given["ray"] = None
     request = replace(before, **given, no_report=options.no_report or before.no_report)
+    _check_numbers(request)
     with request.in_its_folder():
         return _run_and_report(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
 
@@ -135,7 +137,6 @@ def _run_and_report(
     """Start or resume a run, print its summary and write its report."""
     from taskelites.cli.report_command import report_at_end
 
-    _check_numbers(request)
     _print_start(request, algorithm, domain)
     begin = time.monotonic()
     try:

@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, TypedDict, TypeVar, get_args
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, did_you_mean, one_of, whole_number
@@ -161,6 +161,10 @@ class EvaluationOptions:
                 "executor must not fork this process, which may deadlock because of its threads; create the pool with "
                 "mp_context=multiprocessing.get_context('spawn'), or give workers=N instead"
             )
+
+    def with_setup(self, setup: Callable[[], Any] | None) -> Self:
+        """Return these options with the `setup` of a domain, unless the user gave one."""
+        return self if self.setup is not None or setup is None else replace(self, setup=setup)
 
     @property
     def retry_count(self) -> int:

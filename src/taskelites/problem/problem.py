@@ -171,6 +171,42 @@ def is_domain(thing: Any) -> bool:
     return all(hasattr(thing, name) for name in ("fitness", "tasks", "bounds", "call"))
 
 
+# Attributes that a domain of another class than `Domain` may lack.
+_DEFAULTS: dict[str, Any] = {
+    **{"name": "domain", "dim": None, "optimum": None, "worst": None, "options": {}, "setup": None},
+    **{"behaviour": None, "rows_per_call": None, "draw": None, "film": None},
+}
+
+
+class DomainView:
+    """A domain of any class, with defaults for attributes that it lacks."""
+
+    def __init__(self, domain: Any) -> None:
+        self.fitness, self.tasks, self.bounds, self.call = domain.fitness, domain.tasks, domain.bounds, domain.call
+        self._domain = domain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._domain, name, _DEFAULTS[name])
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that it states."""
+        return Problem(self.tasks, self.bounds, self.dim, self.behaviour)
+
+
+def domain_in(fitness: Any) -> DomainView | None:
+    """Return the domain that is given instead of a fitness function; None for a function.
+
+    Raises:
+        TypeError: for the name of a domain.
+    """
+    if isinstance(fitness, str):
+        raise InvalidTypeError(
+            f"fitness must be a function or a domain, not {fitness!r}; did you mean te.domain({fitness!r})?"
+        )
+    return DomainView(fitness) if is_domain(fitness) else None
+
+
 def check_fitness(fitness: Any, call: Any) -> None:
     """Raise an error if `fitness` is not callable or `call` is not one of `CALLS`."""
     one_of("call", call, CALLS)

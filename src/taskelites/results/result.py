@@ -17,7 +17,7 @@ from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileEr
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import Repertoire
-from taskelites.storage import write_arrays
+from taskelites.storage import check_format, write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -560,12 +560,7 @@ def load(path: str | PathLike[str]) -> Result:
         kind, version = about["format"], int(about["version"])
     except _READ_ERRORS as error:
         raise InvalidValueError(f"{str(file)!r} is damaged or not a taskelites result ({error})") from None
-    if kind != FORMAT:
-        raise InvalidValueError(f"{str(file)!r} is not a taskelites result, but {kind!r}")
-    if version > FORMAT_VERSION:
-        raise InvalidValueError(
-            f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
-        )
+    check_format(file, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
     try:
         return _from_contents(contents, about)
     except (KeyError, TypeError, ValueError) as error:

@@ -20,7 +20,7 @@ import numpy as np
 from taskelites.errors import ExistingFileError, InvalidValueError, StorageError
 from taskelites.results.result import Result
 from taskelites.runs.checkpoint import Checkpoints
-from taskelites.storage import write_text
+from taskelites.storage import check_format, write_text
 
 FORMAT = "taskelites-run"
 FORMAT_VERSION = 1
@@ -170,12 +170,7 @@ def read_plan(path: Path) -> dict[str, Any] | None:
         kind, version = document["format"], int(document["version"])
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidValueError(f"{str(file)!r} is damaged or not of a taskelites run ({error})") from None
-    if kind != FORMAT:
-        raise InvalidValueError(f"{str(file)!r} is not of a taskelites run, but {kind!r}")
-    if version > FORMAT_VERSION:
-        raise InvalidValueError(
-            f"{str(file)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
-        )
+    check_format(file, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
     return dict(document)
 
 

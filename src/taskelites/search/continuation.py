@@ -11,7 +11,7 @@ import numpy as np
 from taskelites.algorithms import MultiTaskMapElites
 from taskelites.algorithms.shared_descent import SharedDescent
 from taskelites.errors import InvalidTypeError, InvalidValueError, TaskWarning, whole_number
-from taskelites.problem.problem import CALLS, Problem, is_domain
+from taskelites.problem.problem import CALLS, DomainView, Problem, domain_in, is_domain
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
 from taskelites.search.job import MOST_EVALUATIONS
@@ -33,7 +33,7 @@ def refine(
     budget = whole_number("evaluations", evaluations, least=1, most=MOST_EVALUATIONS)
     if fitness is None and is_domain(new_tasks):
         domain = new_tasks
-        problem = Problem(domain.tasks, domain.bounds, getattr(domain, "dim", None), getattr(domain, "behaviour", None))
+        problem = DomainView(domain).problem
         stated: dict[str, Any] = {"fitness": domain}
     else:
         stated = {**_how(result, fitness, options), "tasks": _as_new(result, new_tasks)}
@@ -111,9 +111,9 @@ def _how(result: Result, fitness: Any, options: Mapping[str, Any]) -> dict[str, 
     if fitness is None:
         raise InvalidTypeError("fitness must be given, since a result does not contain the function")
     settings = result.settings
-    if is_domain(fitness):
-        usual = {name: getattr(fitness, name, None) for name in ("bounds", "dim", "behaviour", "call", "setup")}
-        fitness = fitness.fitness
+    if (domain := domain_in(fitness)) is not None:
+        usual = {name: getattr(domain, name) for name in ("bounds", "dim", "behaviour", "call", "setup")}
+        fitness = domain.fitness
     else:
         call = settings.get("call")
         usual = {"bounds": settings.get("bounds"), "dim": None, "call": call if call in CALLS else None}

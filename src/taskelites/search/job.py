@@ -1,7 +1,7 @@
 """`Job`: a checked request for a search."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from taskelites.core.pytree import constant
 from taskelites.core.selection import uniform_integers
 from taskelites.errors import InvalidTypeError, InvalidValueError, finite_array, whole_number
 from taskelites.evaluation import EvaluationOptions
-from taskelites.problem.problem import Problem, as_rows_per_call, check_fitness, is_domain, per_task
+from taskelites.problem.problem import Problem, as_rows_per_call, check_fitness, domain_in, per_task
 from taskelites.problem.tasks import Box, Tasks
 from taskelites.search.warm_start import warm_initial
 
@@ -124,14 +124,10 @@ def make_job(
     if initial is not None and warm_start is not None:
         raise InvalidValueError("initial and warm_start both give the first solutions; leave one of them out")
     evaluation_options = evaluation_options or EvaluationOptions()
-    if isinstance(fitness, str):
-        hint = f"did you mean te.domain({fitness!r})?"
-        raise InvalidTypeError(f"fitness must be a function or a domain, not {fitness!r}; {hint}")
     optimum = worst = rows_per_call = None
     options: dict[str, Any] = {}
     label = getattr(fitness, "__name__", "fitness")
-    if is_domain(fitness):
-        domain = fitness
+    if (domain := domain_in(fitness)) is not None:
         given = {"tasks": tasks, "bounds": bounds, "dim": dim, "behaviour": behaviour, "call": call}
         extra = [name for name, value in given.items() if value is not None]
         if extra:
@@ -139,13 +135,10 @@ def make_job(
                 f"a domain has its own {' and '.join(extra)}; leave {'it' if len(extra) == 1 else 'them'} out"
             )
         fitness, tasks, bounds, call = domain.fitness, domain.tasks, domain.bounds, domain.call
-        dim, behaviour = getattr(domain, "dim", None), getattr(domain, "behaviour", None)
-        optimum, worst = getattr(domain, "optimum", None), getattr(domain, "worst", None)
-        rows_per_call = as_rows_per_call(getattr(domain, "rows_per_call", None), call)
-        label = str(getattr(domain, "name", "domain"))
-        if evaluation_options.setup is None and getattr(domain, "setup", None) is not None:
-            evaluation_options = replace(evaluation_options, setup=domain.setup)
-        options = dict(getattr(domain, "options", {}))
+        dim, behaviour, optimum, worst = domain.dim, domain.behaviour, domain.optimum, domain.worst
+        rows_per_call = as_rows_per_call(domain.rows_per_call, call)
+        label, options = str(domain.name), dict(domain.options)
+        evaluation_options = evaluation_options.with_setup(domain.setup)
     elif tasks is None or bounds is None:
         missing = " and ".join(name for name, value in (("tasks", tasks), ("bounds", bounds)) if value is None)
         raise InvalidTypeError(f"{missing} must be given with a fitness function (only a domain has its own)")

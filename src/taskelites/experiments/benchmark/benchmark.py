@@ -13,7 +13,7 @@ import numpy as np
 from taskelites.errors import InvalidValueError, MissingFileError
 from taskelites.experiments.comparison.comparison import Comparison, format_table, save_figure
 from taskelites.results.result import counted
-from taskelites.storage import file_name, write_text
+from taskelites.storage import check_format, file_name, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,10 +209,7 @@ def read_bench_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
             f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons next to it are intact: delete it, "
             "move them to a new folder, and run the same again into that"
         ) from None
-    if kind != FORMAT or version > FORMAT_VERSION:
-        raise InvalidValueError(
-            f"{str(path)!r} must have the format {FORMAT!r}, version {FORMAT_VERSION}, not {kind!r}, version {version}"
-        )
+    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
     return plan
 
 

@@ -17,7 +17,7 @@ from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, one_of
 from taskelites.experiments.statistics import a12, holm, least_p, mann_whitney, nearest_to_median, quartiles
 from taskelites.results.result import Result, counted, load
-from taskelites.storage import file_name, write_text, write_whole
+from taskelites.storage import check_format, file_name, write_text, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -370,12 +370,7 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
             f"{str(path)!r} is damaged or no comparison ({error}); the runs next to it are intact: name a new folder "
             "for the comparison, and copy the folder 'runs' there"
         ) from None
-    if kind != FORMAT:
-        raise InvalidValueError(f"{str(path)!r} must have the format {FORMAT!r}, not {kind!r}")
-    if version > FORMAT_VERSION:
-        raise InvalidValueError(
-            f"{str(path)!r} has format version {version}, and this taskelites reads up to {FORMAT_VERSION}; upgrade it"
-        )
+    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
     return settings
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from taskelites.errors import InvalidValueError
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
-from taskelites.storage import write_arrays
+from taskelites.storage import check_format, write_arrays
 
 FORMAT = "taskelites-finished-runs"
 FORMAT_VERSION = 1
@@ -83,10 +83,7 @@ def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
         kind, version, digest = about["format"], int(about["version"]), about["tasks"]
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InvalidValueError(f"{str(path)!r} is damaged or holds no finished runs ({error})") from None
-    if kind != FORMAT or version > FORMAT_VERSION:
-        raise InvalidValueError(
-            f"{str(path)!r} must hold {FORMAT} of version {FORMAT_VERSION}, not {kind} of {version}"
-        )
+    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
     if digest != tasks.digest:
         raise InvalidValueError(f"{str(path)!r} holds runs on other tasks than this experiment; name a new folder")
     shape = (len(tasks), about["dim"])
