@@ -14,16 +14,6 @@ import taskelites as te
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def sphere(solutions, tasks):
-    """The best solution of a task has all its numbers equal to the task's first descriptor."""
-    return -np.abs(np.asarray(solutions) - np.asarray(tasks)[:, :1]).sum(axis=1)
-
-
-def sphere_each(solution, task):
-    """`sphere`, one by one; the sum is taken in the same order."""
-    return float(sphere(solution[None], task[None])[0])
-
-
 @pytest.fixture(scope="session")
 def line_tasks():
     return te.Tasks(descriptors=np.linspace(0, 1, 40)[:, None])

@@ -9,8 +9,8 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import sphere
 from google.protobuf.message import DecodeError
+from spheres import sphere
 from tensorboardX.proto import event_pb2
 
 import taskelites as te

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import sphere
-from test_comparison import result
+from spheres import result, sphere
 
 import taskelites as te
 from taskelites.cli import main

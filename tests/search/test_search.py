@@ -6,12 +6,13 @@ import subprocess
 import sys
 import textwrap
 import weakref
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sphere, sphere_each
+from spheres import sphere, sphere_each
 
 import taskelites as te
 from taskelites import compile_cache
@@ -108,7 +109,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(call):
 def test_another_process_gives_the_same_bits(call):
     script = f"""
         import hashlib, sys
-        sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+        sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
         from test_search import run
         print(hashlib.sha256(run({call!r}, algorithm="mt-map-elites").solutions.tobytes()).hexdigest())
     """

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import toys
-from conftest import sphere
+from spheres import sphere
 
 import taskelites as te
 from taskelites.algorithms import ALGORITHMS, Evaluation, as_algorithm

@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import sphere, sphere_each
+from spheres import sphere, sphere_each
 
 import taskelites as te
 from taskelites.cli import main

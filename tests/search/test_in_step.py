@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import jax
 import numpy as np
 import pytest
-from conftest import sphere
+from spheres import sphere
 
 import taskelites as te
 from taskelites.algorithms import Evaluation

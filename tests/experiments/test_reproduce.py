@@ -5,7 +5,7 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from test_comparison import result
+from spheres import result
 
 import taskelites as te
 from taskelites.cli import main

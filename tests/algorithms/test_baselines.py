@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sphere
+from spheres import sphere
 
 import taskelites as te
 from taskelites.algorithms.interface import start_steps

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import sphere
+from spheres import result, sphere
 
 import taskelites as te
 from taskelites import show
@@ -32,23 +32,6 @@ def domain(**options):
 def compare(out=None, problem=None, algorithms=TWO, **options):
     given = {"replicates": 3, "evaluations": 640, "batch_size": 16}
     return te.compare(problem or domain(), algorithms=algorithms, out=out, **given | options)
-
-
-def result(fitness, history, name="mine", seed=0, **more):
-    """A result as a run would have left it."""
-    fitness = np.array(fitness, float)
-    columns = ("evaluations", "coverage", "mean", "lowest", "seconds")
-    return te.Result(
-        solutions=np.zeros((len(fitness), 1)),
-        fitness=fitness,
-        tasks=te.Tasks(descriptors=np.arange(len(fitness))[:, None]),
-        evaluations=int(history[-1][0]),
-        task_evaluations=np.ones(len(fitness), int),
-        last_improved=np.ones(len(fitness), int),
-        history={name: np.array(column) for name, column in zip(columns, zip(*history, strict=True), strict=True)},
-        settings={"algorithm": {"name": name}, "seed": seed},
-        **more,
-    )
 
 
 def by_hand(**more):

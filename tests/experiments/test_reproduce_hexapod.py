@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from test_comparison import result
+from spheres import result
 
 import taskelites as te
 from taskelites.analysis import Transfer

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import sphere, sphere_each
+from spheres import sphere, sphere_each
 
 import taskelites as te
 from taskelites.evaluation import Caller

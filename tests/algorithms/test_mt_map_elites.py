@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sphere
 from oracle import PaperLoop
+from spheres import sphere
 
 import taskelites as te
 from taskelites.algorithms import Evaluation

@@ -13,7 +13,7 @@ import taskelites as te
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions
 from taskelites.search.keywords import SolveKeywords
 
-PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 GIVEN = """
 import concurrent.futures
 
