@@ -350,7 +350,7 @@ def test_the_history_counts_the_ways():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ways": ()}, "ways must name at least one"),
+        ({"ways": ()}, "ways must contain at least one"),
         ({"ways": ("jump",)}, "jump"),
         ({"rules": "nowhere"}, "nowhere"),
         ({"numbers": {"size": 1}}, "size"),

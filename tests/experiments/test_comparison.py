@@ -215,7 +215,7 @@ def test_an_algorithm_of_the_users_own_goes_on_unless_its_code_has_changed(tmp_p
     [
         (OWN.replace("return te", "raise KeyError(1) or te"), r"'own': bind raised KeyError: 1 \(own.py, line 7\)"),
         (OWN.replace("return ", "return 1 or "), "algorithm 'own': init or ask raised AttributeError"),
-        (OWN.replace('name = "own"', ""), "algorithm must have a name, and Own has none"),
+        (OWN.replace('name = "own"', ""), "algorithm must have a name, but Own has none"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_an_own_algorithm_shows_before_any_run(tmp_path, text, message):

@@ -45,7 +45,7 @@ def check_film(path: str | PathLike[str], fps: float, *, pictures: bool = False)
     Example:
         >>> check_film("walk.avi", 30)
         Traceback (most recent call last):
-        ValueError: the name of a film must end in .mp4 or .gif, not 'walk.avi'
+        taskelites.errors.InvalidValueError: the name of a film must end in .mp4 or .gif, not 'walk.avi'
     """
     path = Path(path)
     suffix = path.suffix.lower()
