@@ -106,7 +106,10 @@ class MiddleOfRun:
 @contextmanager
 def use_engine(engine: Engine) -> Iterator[None]:
     """Make all runs evaluate with this engine while the context is open."""
-    with mock.patch.object(EvaluationOptions, "_engine", return_value=engine):
+    with (
+        mock.patch.object(evaluation_options, "InlineEngine", return_value=engine),
+        mock.patch.object(EvaluationOptions, "_local_workers", return_value=engine),
+    ):
         yield
 
 
