@@ -211,7 +211,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
         ("cma-es(3)", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(3)'"),
         ("cma-es(sigma0=", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(sigma0='"),
         ("mine:nothing", "algorithm must be a name or a settings object such as te.MultiTaskMapElites(), not 3"),
-        ("nowhere:Mine", "there is no module 'nowhere' here or among the installed ones"),
+        ("nowhere:Mine", "there is no module 'nowhere' in the current folder or among the installed packages"),
         ("cma-es(**{1: 2})", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(**{1: 2})'"),
         (
             "random,random",
