@@ -43,6 +43,24 @@ def test_lines_come_first_then_every_ten_seconds_then_last(monkeypatch):
     ]
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_says_that_it_compiles_and_ends_with_a_newline():
+    terminal = Terminal()
+    with Progress(1000, "arm", terminal) as progress:
+        assert "arm   0%" in terminal.getvalue()
+        assert terminal.getvalue().endswith(", compiling]")
+        progress.begin()
+        assert "compiling" not in terminal.getvalue().split("\r")[-1]
+        progress.update(1000, numbers)
+    last = terminal.getvalue().split("\r")[-1]
+    assert "1,000/1,000" in last
+    assert last.endswith("coverage 50 %, mean -1.25]\n")
+
+
 def test_numbers_are_asked_for_only_when_shown(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])

@@ -89,7 +89,8 @@ class Progress:
         if self._bar is not None:
             if self._first is None:
                 self._first = (now, evaluations)
-                self._bar.start_t = time.time()  # tqdm's own clock
+                # Without the second, tqdm takes the bar for one that was never shown, and leaves out its newline.
+                self._bar.start_t = self._bar.last_print_t = time.time()
                 self._bar.initial = evaluations
             self._bar.n = evaluations
             self._bar.set_postfix_str(found, refresh=True)
