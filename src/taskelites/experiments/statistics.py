@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import mannwhitneyu
 
 from taskelites.errors import InvalidValueError
 
@@ -36,6 +35,9 @@ def mann_whitney(first: Any, second: Any) -> float:
         >>> round(mann_whitney([1, 2, 3], [4, 5, 6]), 3)
         0.1
     """
+    # It takes a third of a second to import, which only comparisons need.
+    from scipy.stats import mannwhitneyu
+
     a, b = _two_groups(first, second, "the Mann-Whitney test")
     together = np.unique(np.concatenate([a, b]))
     if len(together) == 1:

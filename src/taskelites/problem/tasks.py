@@ -408,7 +408,7 @@ def cvt(
     points = np.random.default_rng(whole_number("seed", seed, least=0)).random((samples, len(lower)))
     centres = points[:number].copy()
     for _ in range(30):
-        nearest = KDTree(centres).query(points)[1]
+        nearest = KDTree(centres).query(points, workers=-1)[1]
         count = np.bincount(nearest, minlength=number)
         sums = np.stack([np.bincount(nearest, weights=column, minlength=number) for column in points.T], axis=1)
         # A centre can lose all its samples to a duplicate. It then keeps its position.

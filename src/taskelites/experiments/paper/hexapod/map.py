@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from taskelites.analysis.elites import best_elites
 from taskelites.domains.hexapod.body import FEMUR, LEG_NAMES, LEGS, NAMES, TIBIA
@@ -85,6 +84,8 @@ def body_table(result: Result) -> "pd.DataFrame":
     import pandas as pd
 
     lengths, fitness, best = _bodies(result)
+    from scipy.stats import spearmanr
+
     rows = []
     for column, name in enumerate(NAMES):
         segment, leg = name.split("_")

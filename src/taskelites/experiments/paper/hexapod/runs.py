@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from taskelites.algorithms import about_algorithm, as_algorithm
 from taskelites.analysis.noise import reevaluate
@@ -175,6 +174,8 @@ def _mean_in_search(run: Result, worst: np.ndarray) -> float:
 
 def _rank_correlation(run: Result) -> float:
     assert run.corrected is not None  # checked by the caller
+    from scipy.stats import spearmanr
+
     both = np.isfinite(run.fitness) & np.isfinite(run.corrected)
     return float(spearmanr(run.fitness[both], run.corrected[both]).statistic) if both.sum() > 1 else np.nan
 
