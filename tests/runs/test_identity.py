@@ -217,7 +217,7 @@ def test_an_empty_cell():
         (holding(TABLE), holding(TABLE + 1), holding(holding(TABLE)), distance),
         (functools.partial(distance, TABLE), functools.partial(distance, TABLE + 1)),
         (pathlib.Path("a"), pathlib.Path("b")),
-        (np.dtype("f4"), np.dtype("f8"), math := np.sin, np.cos, max, min),
+        (np.dtype("f4"), np.dtype("f8"), np.sin, np.cos, max, min),
         (Colour.RED, Colour.BLUE, Colour, Gains, int),
         (np.linalg, np.random),
         (range(3), range(4), slice(3), ...),

@@ -55,6 +55,9 @@ class Counted:
     def __init__(self, fitness=sphere):
         self.fitness, self.calls = fitness, []
 
+    def __getstate__(self):
+        return vars(self) | {"calls": []}  # otherwise a resumed run warns that the fitness has changed
+
     def __call__(self, solutions, tasks):
         self.calls.append(len(solutions))
         return self.fitness(solutions, tasks)
@@ -192,6 +195,9 @@ class Stopping:
 
     def __init__(self, at):
         self.at, self.calls = at, 0
+
+    def __getstate__(self):
+        return vars(self) | {"calls": 0}
 
     def __call__(self, solution, task):
         self.calls += 1
