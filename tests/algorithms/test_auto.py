@@ -5,8 +5,23 @@ import pytest
 
 import taskelites as te
 from taskelites.algorithms import Candidates, Evaluation
-from taskelites.algorithms.auto import COPY, CROSS, DIFFER, LINEAR, NUMBERS, PAIRS, SHARED, STEP, WAYS, Credit
-from taskelites.algorithms.interface import replace
+from taskelites.algorithms.auto import (
+    ANYWHERE,
+    COPY,
+    CROSS,
+    DIFFER,
+    LINEAR,
+    NUMBERS,
+    PAIRS,
+    PAPER,
+    PROMISE,
+    RULES,
+    SHARED,
+    STEP,
+    WAYS,
+    Credit,
+)
+from taskelites.algorithms.interface import NOWHERE, replace
 
 ARM = te.domain("arm", tasks=300, form="exponential", target=(0.5, 0.5))
 
@@ -103,6 +118,79 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
     assert np.asarray(state.ways.gain)[SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
     state = tell(state, COPY, 0, 1, 0.5)  # no success, nothing to inherit
     assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
+
+
+def test_a_parents_ways_get_less_of_a_gain_the_older_its_elite_is():
+    core = bound(numbers={"heritage": 0.5, "discount": 0.5})
+    state = core.init(jax.random.key(0))
+    # After 48 evaluations, three batches of 16: elites from the last one and from two batches before it.
+    last_improved = state.archive.last_improved.at[jnp.array([0, 1])].set(jnp.array([48, 16]))
+    lineage = state.lineage.at[:2, SHARED].set(0.75).at[:2, CROSS].set(0.25)
+    archive = replace(state.archive, told=jnp.int32(48), last_improved=last_improved)
+    made = jnp.full((3, 1), COPY) == jnp.arange(len(WAYS))
+    state = replace(state, archive=archive, lineage=lineage)
+    found = jax.jit(core.descended)(state, jnp.array([0, 1, NOWHERE]), made)
+    expected = np.zeros((3, len(WAYS)))
+    expected[0, [SHARED, CROSS, COPY]] = 0.5 * 0.75, 0.5 * 0.25, 0.5
+    expected[1, [SHARED, CROSS, COPY]] = 0.125 * 0.75, 0.125 * 0.25, 0.875
+    expected[2, COPY] = 1.0  # without a parent
+    assert np.asarray(found) == pytest.approx(expected)
+
+
+# Compiled once, for the eight rows of `told`.
+learn = jax.jit(lambda core, state, candidates, evaluation: core.tell(state, candidates, evaluation)[0])
+
+
+def told(core, origins, fitness, elites, rules=None):
+    """The state after a batch of eight, row i on task i, in which the tasks had elites of this fitness, NaN for none.
+
+    Rows without a fitness are not evaluated.
+    """
+    state = core.init(jax.random.key(0))
+    nobody = jnp.array([[-1, NOWHERE]] * 8)
+    batch = Candidates(solutions=jnp.full((8, 10), 0.5), niches=jnp.arange(8), origin=nobody)
+    elites = jnp.array([*elites, *[np.nan] * (8 - len(elites))])
+    state = learn(core, state, batch, Evaluation(fitness=elites, told=jnp.full(8, True)))
+    state = state if rules is None else replace(state, rules=rules)
+    batch = replace(batch, origin=nobody.at[: len(origins), 0].set(jnp.array(origins)))
+    padded = jnp.array([*fitness, *[99.0] * (8 - len(fitness))])
+    return learn(core, state, batch, Evaluation(fitness=padded, told=jnp.arange(8) < len(fitness)))
+
+
+def by(way, rule):
+    return way * len(RULES) + rule
+
+
+def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
+    core = bound(numbers={"discount": 0.5})
+    rules = Credit(gain=jnp.array([8.0, 2.0]), tried=jnp.array([4.0, 6.0]))
+    origins = [
+        by(CROSS, ANYWHERE),
+        by(COPY, PROMISE),
+        by(LINEAR, PROMISE),
+        by(STEP, PROMISE),  # fails
+        by(SHARED, PROMISE),  # chose its task itself, as the next
+        by(PAPER, ANYWHERE),
+        -1,  # a random solution
+        by(COPY, ANYWHERE),  # not evaluated
+    ]
+    after = told(core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, rules).rules
+    assert np.asarray(after.gain).tolist() == [4.0 + 1.0, 1.0 + 2.0 + 4.0]
+    assert np.asarray(after.tried).tolist() == [2.0 + 1.0, 3.0 + 3.0]
+
+
+def test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite():
+    origins = [by(CROSS, ANYWHERE), by(COPY, ANYWHERE), by(STEP, ANYWHERE), by(DIFFER, ANYWHERE)]
+    after = told(bound(), origins, [2.0, -10.0, 1.5, 1.0], [np.nan, np.nan, 1.0, -3.0])
+    # A first solution below the worst elite gains nothing; the others are compared with their own elites.
+    expected = dict.fromkeys(range(len(WAYS)), 0.0) | {CROSS: 2.0 + 3.0, COPY: 0.0, STEP: 0.5, DIFFER: 4.0}
+    assert np.asarray(after.ways.gain).tolist() == list(expected.values())
+
+
+def test_without_any_elite_a_first_solution_gains_nothing():
+    after = told(bound(), [by(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
+    assert np.asarray(after.ways.gain).tolist() == [0.0] * len(WAYS)
+    assert float(after.ways.tried[CROSS]) == 2.0
 
 
 def test_the_worst_elite_is_known_at_any_time():
@@ -280,6 +368,39 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     above = np.concatenate([np.asarray(fitness[pair[1]] - fitness[pair[0]]) for pair in chosen])
     assert np.mean(focal == 5) > 10 * (1 / 300)
     assert above.mean() > 0.05  # of a random pair: about 0
+
+
+pairs = jax.jit(lambda core, words, state, rule: core.pairs(words, state, rule))
+
+
+def choice(fitness, vain, focal, rule):
+    """The focal task and the mate chosen from pairs whose focal tasks, of four, are these in turn.
+
+    Each has its nearest task as its mate: tasks 0 and 1 are neighbours, 2 and 3 are neighbours.
+    """
+    core = te.Auto().bind(te.algorithms.Problem(np.array([[0.0], [1.0], [10.0], [11.0]]), bounds=(0, 1), dim=2), 8)
+    state = core.init(jax.random.key(0))
+    fitness = jnp.array(fitness)
+    worst = jnp.min(jnp.where(fitness > -jnp.inf, fitness, jnp.inf))
+    state = replace(state, archive=replace(state.archive, fitness=fitness), worst=worst, vain=jnp.array(vain))
+    # The two highest bits of a word are the task; the sixteen lowest are 0, which is the nearest mate.
+    words = np.resize(np.array(focal, np.uint32) << 30, (PAIRS + 1, 1))
+    return tuple(int(chosen[0]) for chosen in pairs(core, jnp.asarray(words), state, jnp.int32(rule)))
+
+
+@pytest.mark.parametrize("unsolved", [0.0, -np.inf])  # an unsolved task counts as the worst elite
+def test_attempts_in_vain_divide_the_promise_of_a_task(unsolved):
+    fitness = [unsolved, 5.0, 0.0, 2.0]  # promises: 5 for task 0, 2 for task 2
+    assert choice(fitness, [0.0] * 4, [0, 2], PROMISE) == (0, 1)
+    assert choice(fitness, [1.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 2 against 2
+    assert choice(fitness, [2.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (2, 3)  # 5 / 3 against 2
+    assert choice(fitness, [2.0, 0.0, 1.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 3 against 2 / 2
+    assert choice(fitness, [9.0] * 4, [0, 2], ANYWHERE) == (0, 1)  # the only task drawn
+
+
+def test_attempts_in_vain_do_not_make_a_worse_mate_promising():
+    fitness = [0.0, 5.0, 0.0, 2.0]  # the mates of tasks 1 and 3 are 5 and 2 below them
+    assert choice(fitness, [0.0, 9.0, 0.0, 0.0], [1, 3], PROMISE) == (3, 2)
 
 
 @pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
