@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taskelites as te
+from taskelites.core.fits import plane_weights
 from taskelites.results.prediction import METHODS, SAMPLE, Predictor
 
 RNG = np.random.default_rng(7)
@@ -141,6 +142,57 @@ def test_scaled_descriptors_are_scaled_for_new_tasks_too():
     nearest = np.argmin((((raw - place) / spread) ** 2).sum(axis=1))
     assert np.array_equal(scaled.predict(place, "nearest")[0], solutions[nearest])
     assert scaled.predict(place)[0] == pytest.approx([0.2, 0.9], abs=1e-6)
+
+
+def test_a_plane_weighs_neighbours_by_the_tricube_of_their_distance():
+    # Against least squares, one neighbour's solution 1 and the others' 0; the reach is 1.1 times the furthest.
+    tricube = [(1 - (1 / 2.2) ** 3) ** 3, (1 - (1.5 / 2.2) ** 3) ** 3, (1 - (2 / 2.2) ** 3) ** 3]
+    assert tricube == pytest.approx([0.7439, 0.3187, 0.0154], abs=1e-4)
+    places = np.array([1.0, -1.5, 2.0])
+    expected = [np.polyfit(places, one, 1, w=np.sqrt(tricube))[1] for one in np.eye(3)]
+    found = plane_weights(places[None, :, None], np.abs(places)[None])
+    assert found[0] == pytest.approx(expected, abs=1e-6)
+    trust = [1.0, 0.5, 0.25]
+    expected = [np.polyfit(places, one, 1, w=np.sqrt(np.multiply(tricube, trust)))[1] for one in np.eye(3)]
+    assert plane_weights(places[None, :, None], np.abs(places)[None], np.array([trust]))[0] == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+# Six neighbours of the task at 0, the nearest first: their places and their solutions. Solutions differ from the first
+# one by 0.1 to 0.4, and the last is another posture. The nearer quarter of them ends at 0.2, so the scale is 0.4.
+PLACES = np.array([1.0, -2.0, 3.0, 4.0, -5.0, 6.0])
+SOLUTIONS = np.array([0.3, 0.4, 0.1, 0.6, 0.7, 3.3])
+TRUST = np.array([1.0, *np.exp([-1 / 32, -1 / 8, -9 / 32, -1 / 2]), 0.0])
+
+
+def predicted_by(method, variant):
+    """What a variant of a method makes of these six."""
+    predictor = Predictor(PLACES[:, None], SOLUTIONS[:, None], np.zeros(6), np.zeros(1), np.full(1, 4.0))
+    rule, _ = predictor._variants(method)[variant]
+    predictor.__dict__["_known"] = {method: (rule, 6, 0.0)}
+    return predictor.predict(np.zeros((1, 1)), method).solutions[0, 0]
+
+
+def test_the_linear_fit_trusts_neighbours_of_the_same_posture():
+    weights = (1 - np.abs(PLACES / 6.6) ** 3) ** 3 * TRUST
+    expected = np.polyfit(PLACES, SOLUTIONS, 1, w=np.sqrt(weights))[1]
+    assert predicted_by("linear", 0) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_regressor_trusts_neighbours_of_the_same_posture():
+    """Ordinary kriging, its unknown mean by a Lagrange multiplier."""
+
+    def kernel(distance):
+        scaled = np.sqrt(3) * np.abs(distance) / 18  # three times the distance to the furthest
+        return (1 + scaled) * np.exp(-scaled)
+
+    for variant, noise in enumerate((0.001, 0.03, 0.3)):
+        system = np.ones((7, 7))
+        system[:6, :6] = kernel(np.subtract.outer(PLACES, PLACES)) + np.diag(noise / np.maximum(TRUST, 1e-9))
+        system[6, 6] = 0.0
+        weights = np.linalg.solve(system, [*kernel(PLACES), 1.0])[:6]
+        assert predicted_by("regressor", variant) == pytest.approx(weights @ SOLUTIONS, abs=1e-6)
 
 
 def test_two_postures_are_not_mixed():
