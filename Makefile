@@ -8,7 +8,7 @@ USABLE := $(VENV)/.usable
 PYTEST := $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
   -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-.PHONY: run test test-all test-browser test-slow lint format benchmark clean
+.PHONY: run test test-all test-browser test-slow mutants lint format benchmark clean
 
 run: $(USABLE)  ## the arm of the paper, 1,000,000 evaluations
 	$(VENV)/bin/taskelites run arm --evaluations 1e6
@@ -25,6 +25,9 @@ test-browser: $(READY)  ## the report in Chromium; without one, a line says so
 
 test-slow: $(READY)  ## what takes minutes: statistics over many seeds
 	$(VENV)/bin/python -m pytest -m slow
+
+mutants: $(READY)  ## mistakes planted in a copy of the sources, each of which the tests must catch
+	$(VENV)/bin/python tests/mutants.py
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
