@@ -265,8 +265,9 @@ class Shared:
 
     def learnt(self, rates: Rates) -> "Shared":
         """Update mean and spread with the better half of the generation, without failed candidates."""
-        steps = ((self.solutions - self.mean) / self.spread)[jnp.argsort(-self.worth)]
-        weights = jnp.where(jnp.sort(-self.worth) < jnp.inf, jnp.maximum(rates.weights, 0.0), 0.0)
+        best_first = jnp.argsort(-self.worth)
+        steps = ((self.solutions - self.mean) / self.spread)[best_first]
+        weights = jnp.where(self.worth[best_first] > -jnp.inf, jnp.maximum(rates.weights, 0.0), 0.0)
         weights = weights / jnp.maximum(jnp.sum(weights), 1e-30)
         shift = jnp.sum(weights[:, None] * steps, axis=0)
         squares = jnp.sum(weights[:, None] * jnp.square(steps), axis=0)
@@ -387,17 +388,18 @@ class AutoCore(Core):
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Draw a way and a rule and return the candidates they create; at the start, random solutions."""
         numbers, archive = self.numbers, state.archive
-        key = random.fold_in(state.key, state.step)
+        # Several keys at once: a generator for each would take longer to compile.
+        start_key, child_key, draw_key = random.fold_in(random.fold_in(state.key, state.step), jnp.arange(3))
         starting = self.paper.starting(state)
-        draw = random.units(random.words(random.fold_in(key, 2), (2,)), archive.solutions.dtype)
+        draw = random.units(random.words(draw_key, (2,)), archive.solutions.dtype)
         # The gains of the shared distribution are small until it has adapted.
         new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
         way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
         rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
         makers = (
-            lambda: self.paper.children(random.fold_in(key, 1), archive, jnp.int32(0)),
-            lambda: self.moved(random.fold_in(key, 1), state, way, rule),
-            lambda: (*self.paper.random(random.fold_in(key, 0)), jnp.full(self.rows, NOWHERE)),
+            lambda: self.paper.children(child_key, archive, jnp.int32(0)),
+            lambda: self.moved(child_key, state, way, rule),
+            lambda: (*self.paper.random(start_key), jnp.full(self.rows, NOWHERE)),
         )
         solutions, niches, parents = lax.switch(jnp.where(starting, 2, jnp.minimum(way, 1)), makers)
         made = jnp.full(self.rows, jnp.where(starting, -1, way * len(RULES) + rule))

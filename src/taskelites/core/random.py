@@ -68,7 +68,7 @@ def fold_in(key: Array, number: Any) -> Array:
         ()
     """
     count = jnp.asarray(number).astype(jnp.uint32)
-    return _as_keys(jnp.stack(_threefry(key, jnp.zeros_like(count), count)))
+    return _as_keys(jnp.stack(_threefry(key, jnp.zeros_like(count), count), axis=-1))
 
 
 def _as_keys(data: Array) -> Array:
