@@ -83,6 +83,7 @@ def test_no_distance_is_a_tournament_of_one():
             dim=3,
             call="batch",
             evaluations=3000,
+            algorithm="mt-map-elites",
         )
     assert len(caught) == 1
     one = run(te.MultiTaskMapElites(tournament=1), points)
@@ -135,7 +136,8 @@ def test_golden_stream():
 
     The fitness depends on whole numbers alone, so that the last bits of a processor's arithmetic have no say.
     """
-    optimizer = te.Optimizer(np.linspace(0, 1, 250)[:, None], bounds=(0, 1), dim=3, batch_size=8, seed=5)
+    tasks = np.linspace(0, 1, 250)[:, None]
+    optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=3, algorithm="mt-map-elites", batch_size=8, seed=5)
     niches, sums = [], []
     for _ in range(20):
         candidates = optimizer.ask()

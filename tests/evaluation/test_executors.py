@@ -496,7 +496,9 @@ def test_a_ray_cluster_that_is_not_there_is_told_at_once(monkeypatch):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match=rf"^can't join a Ray cluster at '{address}' \(.*refused\); `ray"):
+        with pytest.raises(
+            ConnectionError, match=rf"^can't join a Ray cluster at '{address}' \(.*refused\); start one with `ray"
+        ):
             te.RayExecutor(address)
 
 

@@ -279,12 +279,13 @@ def test_retries_help_where_chance_is_to_blame(tmp_path):
         return sphere_each(solution, task)
 
     for number in (None, 2):
-        result = te.solve(sometimes, TASKS, on_error="retry", workers=number, bounds=(0, 1), dim=2, evaluations=150)
+        options = {"on_error": "retry", "workers": number, "algorithm": "random"}  # no solution comes twice
+        result = te.solve(sometimes, TASKS, bounds=(0, 1), dim=2, evaluations=150, **options)
         assert result.failed == 0
         assert result.retried == 150
         for mark in tmp_path.iterdir():
             mark.unlink()
-    plain = te.solve(sphere_each, TASKS, bounds=(0, 1), dim=2, evaluations=150)
+    plain = te.solve(sphere_each, TASKS, bounds=(0, 1), dim=2, evaluations=150, algorithm="random")
     assert np.array_equal(result.solutions, plain.solutions, equal_nan=True)
 
 

@@ -56,7 +56,7 @@ def test_each_domain_is_a_comparison_and_random_takes_part(small):
         assert alone.labels == ["mt-map-elites", "random"]
         assert alone.replicates().equals(found.comparisons[label].replicates())
     assert len(times(small)) == 2 * 2 * 2
-    same = te.solve(domain(), evaluations=160, batch_size=16, seed=1)
+    same = te.solve(domain(), evaluations=160, batch_size=16, seed=1, algorithm="mt-map-elites")
     assert np.array_equal(
         found.comparisons["line"].results["mt-map-elites"][1].solutions, same.solutions, equal_nan=True
     )

@@ -92,7 +92,7 @@ def test_time_of_replicates_that_ran_side_by_side_is_shared():
 
 def test_runs_are_those_of_solve():
     found = compare(seed=4)
-    alone = te.solve(domain(), evaluations=640, batch_size=16, seed=5)
+    alone = te.solve(domain(), evaluations=640, batch_size=16, seed=5, algorithm="mt-map-elites")
     assert np.array_equal(found.results["mt-map-elites"][1].solutions, alone.solutions)
     assert found.labels == TWO
     assert repr(found) == "<Comparison: 2 algorithms, 6 runs of 640 evaluations>"

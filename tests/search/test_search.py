@@ -111,7 +111,7 @@ def test_another_process_gives_the_same_bits(call):
         import hashlib, sys
         sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
         from test_search import run
-        print(hashlib.sha256(run({call!r}, algorithm="mt-map-elites").solutions.tobytes()).hexdigest())
+        print(hashlib.sha256(run({call!r}).solutions.tobytes()).hexdigest())
     """
     other = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
@@ -202,7 +202,7 @@ def test_the_archive_holds_what_it_says(call):
 
 
 def test_the_history_has_a_row_a_logged_point():
-    history = run(evaluations=100_000).history
+    history = run(evaluations=100_000, algorithm="mt-map-elites").history
     assert history["evaluations"][0] == 64
     assert history["evaluations"][-1] == 100_000
     assert 200 <= len(history["evaluations"]) <= 240
@@ -324,12 +324,13 @@ def test_a_distance_function_and_its_matrix_give_the_same_run():
 
     numbers = [float(number) for number in TASKS[:, 0]]
     matrix = np.abs(np.subtract.outer(numbers, numbers))
+    options = {"evaluations": 1000, "seed": 0, "algorithm": "mt-map-elites"}
     runs = [
-        te.solve(lambda x, t: exact(x, [t]), te.Tasks(numbers, distance=how), bounds=(0, 1), dim=2, evaluations=1000)
+        te.solve(lambda x, t: exact(x, [t]), te.Tasks(numbers, distance=how), bounds=(0, 1), dim=2, **options)
         for how in (distance, matrix)
     ]
     assert_same(*runs)
-    assert np.array_equal(runs[0].fitness, run("each", evaluations=1000, seed=0).fitness, equal_nan=True)
+    assert np.array_equal(runs[0].fitness, run("each", **options).fitness, equal_nan=True)
 
 
 def test_one_task_is_legal():

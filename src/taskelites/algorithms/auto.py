@@ -1,4 +1,4 @@
-"""The default algorithm: several variation operators, and adaptive selection of the operator; no settings.
+"""The default: several variation operators, chosen by what each has gained; no settings.
 
 Variation operators are called *ways* here. Seven ways create solutions. Two of them also choose the task:
 
