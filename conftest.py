@@ -22,6 +22,14 @@ os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_are_freed() -> Iterator[None]:
+    """Clear JAX's caches after each file: with gigabytes of traced programs, Python's garbage collector takes seconds."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+
+
 @pytest.fixture(autouse=True)
 def no_figure_stays_open() -> Iterator[None]:
     """Matplotlib warns about the twentieth open figure."""

@@ -306,7 +306,7 @@ def test_mistakes_are_named_before_any_work(robot, tmp_path, capsys):
         (["--set", "in_step=0"], "in_step must be a whole number of at least 1"),
         (["--set", "beside=auto,ramdom"], "'ramdom'"),
         (["--set", f"large_map={tmp_path / 'bullet'}"], "large_map must be simulated by mujoco, but"),
-        (["--dim", "12"], "--dim is not for 'hexapod'"),
+        (["--dim", "12"], "--dim cannot be set for 'hexapod', where it is fixed; leave it out"),
         (["--set", "singles=3"], "did you mean 'single_"),
         (["--set", f"large_map={tmp_path / 'yaw'}"], "must have the rules of the experiment, yaw False and no damage"),
         (["--set", f"large_map={tmp_path / 'random'}"], "must be a run of mt-map-elites on the hexapod, but"),

@@ -82,7 +82,7 @@ def test_several_open_asks_are_solve(algorithm):
         assert not np.array_equal(solved.solutions, solve(evaluations=640, algorithm=algorithm).solutions)
     begun = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, initial=known, **STATED)
     assert len(begun.ask()) == 5
-    with pytest.raises(RuntimeError, match="were asked for"):
+    with pytest.raises(RuntimeError, match="all 4 batches of ahead=4 are open"):
         begun.ask()
 
 
@@ -135,7 +135,7 @@ def test_asks_are_told_in_order_and_once():
     with pytest.raises(ValueError, match=r"fitness must have shape \(10,\)"):
         optimizer.tell(second, np.zeros(9))
     optimizer.tell(second, np.zeros(10))
-    with pytest.raises(RuntimeError, match=r"the 6 candidates"):
+    with pytest.raises(RuntimeError, match=r"tell\(\) the fitness of their 6 candidates"):
         optimizer.ask()
     optimizer.tell(rest, np.zeros(6))
     assert len(optimizer.ask()) == BATCH
@@ -419,10 +419,10 @@ def test_a_power_cut_between_two_checkpoints_loses_no_bits(tmp_path):
 
 
 def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
-    broken = [16 * 64]
+    mended = tmp_path / "mended"
 
     def fitness(solutions, tasks):
-        if sum(counted.calls) > broken[0] and tasks[-1, 0] > 0.1:
+        if sum(counted.calls) > 16 * 64 and not mended.exists() and tasks[-1, 0] > 0.1:
             raise ZeroDivisionError("out of luck")
         return sphere(solutions, tasks)
 
@@ -434,7 +434,7 @@ def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
         in_step(counted, **options)
     told = [result.evaluations for result in caught.value.result]
     assert all(256 <= number < 272 for number in told)
-    broken[0] = 10**9
+    mended.touch()
     assert_same_as_alone(in_step(counted, resume=True, **options))
 
 
@@ -504,7 +504,7 @@ def test_progress_is_that_of_all_runs(capsys):
         (
             lambda: solve(mode="async", workers=1, ahead=2),
             ValueError,
-            "ahead=2 asks for whole batches, and mode='async' asks for candidates whenever a worker is free; leave one "
+            "ahead=2 asks for whole batches, but mode='async' asks for candidates whenever a worker is free; leave one "
             "of them out",
         ),
         (lambda: domain(sphere, 0), ValueError, "rows_per_call must be a whole number of at least 1, not 0"),

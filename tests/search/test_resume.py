@@ -348,7 +348,7 @@ def test_only_the_same_run_goes_on(tmp_path):
     interrupted(out, 500)
     for options, what in (
         ({"seed": 4}, "seed 3, and this one has 4"),
-        ({"algorithm": "random"}, "algorithm {.*mt-map-elites.*}, and this one has {.*random.*}"),
+        ({"algorithm": "random"}, "algorithm {.*auto.*}, and this one has {.*random.*}"),
         ({"batch_size": 32}, "batch_size 16, and this one has 32"),
         ({"ahead": 2}, "ahead 1, and this one has 2"),
         ({"replicates": 2}, "replicates None, and this one has 2"),

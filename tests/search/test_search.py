@@ -156,7 +156,7 @@ def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
     together = JaxLoop(job, [Recorder(job, seed) for seed in (4, 5, 6)], Control())
     together.run()
     for i, result in enumerate(together.results()):
-        assert_same(result, run("jax", seed=4 + i))
+        assert_same(result, run("jax", seed=4 + i, algorithm="mt-map-elites"))
 
 
 def test_one_replicate_is_a_list_of_one():
@@ -286,7 +286,7 @@ def test_a_target_out_of_reach_spends_the_budget():
 
 
 def test_replicates_reach_their_target_each_in_its_own_time():
-    results = run("jax", target=-0.3, evaluations=100_000, replicates=3)
+    results = run("jax", target=-0.3, evaluations=100_000, replicates=3, algorithm="mt-map-elites")
     assert len({result.evaluations for result in results}) > 1
     job = make_job(
         exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=100_000, target=-0.3
