@@ -22,9 +22,26 @@ os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 
+# What is left to `make test-all`, beside single tests that have the marker: whole rooms and files, and all doctests.
+_THOROUGH = (
+    *("analysis", "domains", "experiments", "show", "cli/test_watch.py", "evaluation/test_executors.py"),
+    *("evaluation/test_samples.py", "runs/test_callbacks.py", "search/test_typing.py", "search/test_unseen.py"),
+    "test_docs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests as thorough."""
+    tests = Path(__file__).parent / "tests"
+    thorough = [tests / name for name in _THOROUGH]
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) or any(item.path.is_relative_to(path) for path in thorough):
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def programs_are_freed() -> Iterator[None]:
-    """Clear JAX's caches after each file: with gigabytes of traced programs, Python's garbage collector takes seconds."""
+    """Clear JAX's caches after each file: Python's garbage collector takes seconds per gigabyte of traced programs."""
     yield
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

@@ -251,6 +251,7 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
     assert np.array_equal(cut.last_improved, whole.last_improved)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
 @pytest.mark.parametrize("name", NAMES)
 def test_targets_and_known_solutions_work(name, call):

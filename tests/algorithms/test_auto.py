@@ -40,6 +40,7 @@ def test_with_the_papers_way_alone_it_is_multi_task_map_elites():
     assert np.array_equal(runs[0].fitness, runs[1].fitness)
 
 
+@pytest.mark.thorough
 def test_with_steps_alone_each_task_climbs_by_itself():
     core = bound(ways=("step",), rules=("anywhere",))
     state = core.init(jax.random.key(0))
@@ -96,6 +97,7 @@ def test_credit_is_discounted_and_shared_by_merit():
     assert np.asarray(after.tried).tolist() == [6.0, 4.0]
 
 
+@pytest.mark.thorough
 def test_a_gain_counts_for_the_ways_of_the_ancestors():
     core = bound()
 
@@ -257,6 +259,7 @@ def test_failures_teach_the_shared_distribution_nothing():
     assert np.allclose(alone.mean, solutions[5], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
     best = np.linspace(0.2, 0.8, 20)
 
@@ -317,6 +320,7 @@ def test_genes_differ_in_part(made):
     assert np.abs(solutions - elites[mate]).max() <= 0.2
 
 
+@pytest.mark.thorough
 def test_what_changes_linearly_with_the_task_is_predicted(made):
     rows, _ = made
     assert (rows(LINEAR)[2] == 2**31 - 1).all()  # children of no one
@@ -403,6 +407,7 @@ def test_attempts_in_vain_do_not_make_a_worse_mate_promising():
     assert choice(fitness, [0.0, 9.0, 0.0, 0.0], [1, 3], PROMISE) == (3, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
 def test_tasks_that_always_fail_do_not_hold_up_the_others():
     def fitness(solution, task):
@@ -415,6 +420,7 @@ def test_tasks_that_always_fail_do_not_hold_up_the_others():
     assert np.nanmean(found.fitness) > -0.02
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "tasks",
     [

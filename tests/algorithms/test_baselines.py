@@ -41,6 +41,7 @@ def test_random_task_is_multi_task_with_a_tournament_of_one(call, settings):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", FITNESS)
 @pytest.mark.parametrize("evaluations", [7, 112, 113, 1000])
 def test_all_tasks_on_one_task_is_random_task_on_one_task(call, evaluations):
@@ -48,6 +49,7 @@ def test_all_tasks_on_one_task_is_random_task_on_one_task(call, evaluations):
     assert same_results(run("map-elites-all", call, **alone), run("map-elites-random", call, **alone))
 
 
+@pytest.mark.thorough
 def test_all_tasks_begins_on_random_tasks_and_then_tries_each_candidate_on_every_task():
     optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=4, algorithm="map-elites-all", batch_size=16, seed=5)
     opening = optimizer.ask()
@@ -101,6 +103,7 @@ def test_random_sampling_is_uniform_in_solutions_and_tasks():
     assert not np.array_equal(np.asarray(again.solutions), solutions)
 
 
+@pytest.mark.thorough
 def test_random_sampling_never_learns(small_arm):
     result = te.solve(small_arm, evaluations=20_000, algorithm="random")
     better = te.solve(small_arm, evaluations=20_000, algorithm="map-elites-random")

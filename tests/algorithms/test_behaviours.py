@@ -88,6 +88,7 @@ def test_equals_replace_only_if_so_asked(ties, kept):
         assert float(state.behaviour[0, 0]) == kept
 
 
+@pytest.mark.thorough
 def test_with_one_cell_it_is_map_elites_with_random_tasks():
     one = solve(algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=1, variation="sbx", random_start=50))
     plain = solve(algorithm=te.algorithms.MapElitesRandom(variation="sbx", random_start=50))
@@ -107,6 +108,7 @@ def test_ways_of_calling_agree():
     assert np.array_equal(loose.behaviour, loose.solutions[:, 1:])
 
 
+@pytest.mark.thorough
 def test_who_uses_no_behaviour_drops_it():
     algorithm = "mt-map-elites"
     plain = te.solve(alone, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=500, algorithm=algorithm)

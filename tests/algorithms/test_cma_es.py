@@ -122,6 +122,7 @@ def test_tasks_are_independent_searches_and_each_reaches_its_optimum():
     assert np.abs(result.solutions - tasks.descriptors).max() < 1e-2
 
 
+@pytest.mark.thorough
 def test_a_generation_that_the_budget_cuts_is_fair_to_tasks_and_teaches_nothing():
     tasks = np.linspace(0, 1, 7)[:, None]
     optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=4, algorithm="cma-es")

@@ -106,6 +106,7 @@ def test_the_random_start_is_rounded_up_to_whole_batches():
     assert int(te.MultiTaskMapElites(random_start=0.5).bind(problem, 64).start_steps) == 8
 
 
+@pytest.mark.thorough
 def test_random_solutions_go_on_until_something_is_solved():
     seen = []
 

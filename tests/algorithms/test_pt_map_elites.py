@@ -90,6 +90,7 @@ def test_neighbours():
     assert grid_within(10_000, 3) == (22, 21, 21)
 
 
+@pytest.mark.thorough
 def test_without_predictions_a_list_is_multi_task_map_elites():
     tasks = te.Tasks(te.tasks.cvt(30, BOX.lower, BOX.upper).descriptors, scale="range")
     same = {"tournament": (1, 5, 20), "random_start": 70, "reward": "rate"}
@@ -149,6 +150,7 @@ def test_a_box_is_solved_with_tasks_of_its_own(tmp_path):
     assert np.array_equal(loaded.repertoire.tasks, kept.tasks)
 
 
+@pytest.mark.thorough
 def test_a_run_on_a_box_goes_on_bit_for_bit(tmp_path):
     whole = solve()
     solve(evaluations=500, out=tmp_path / "run")

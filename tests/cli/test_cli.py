@@ -87,6 +87,7 @@ def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
     assert "20,000 of 20,000 evaluations" in output.err
 
 
+@pytest.mark.thorough
 def test_two_runs_at_once_get_two_folders(folder):
     for _ in range(3):
         assert run("run", "mine:ready", "--evaluations", 64, "--quiet") == 0
@@ -167,6 +168,7 @@ ready = Narrow(size=9)
 """
 
 
+@pytest.mark.thorough
 def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (folder / "algo.py").write_text(OWN_ALGORITHM)
@@ -242,6 +244,7 @@ def test_an_algorithm_of_the_users_own_runs(folder):
     assert te.load("b").settings["algorithm"]["population"] == 7
 
 
+@pytest.mark.thorough
 def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("default")

@@ -45,6 +45,7 @@ def test_any_number_of_workers_gives_the_same_bits(fitness, call):
         assert_same(one, te.solve(fitness, TASKS, call=call, **PROBLEM))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", ["cma-es", "map-elites-all"])
 def test_long_steps_and_workers_give_the_same_bits(algorithm):
     few = te.Tasks(descriptors=TASKS[::10])
@@ -205,6 +206,7 @@ def assert_accounted_for(result, evaluations, out):
     return kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("evaluations", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_every_evaluation_is_accounted_for(evaluations, tmp_path):
     """Each candidate fails in its own way whenever it is tried, so what must be counted is known."""
@@ -382,6 +384,7 @@ def test_a_run_in_which_nothing_succeeds_any_more_ends():
         te.solve(licence_runs_out, TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
 
 
+@pytest.mark.thorough
 def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
     """Half of the candidates kill their process, each of them twice."""
 
@@ -396,6 +399,7 @@ def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
     assert one.failures["died"] > 15
 
 
+@pytest.mark.thorough
 def test_failures_in_a_large_batch_are_no_streak():
     with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(

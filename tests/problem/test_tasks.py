@@ -128,6 +128,7 @@ def sphere(x, t):
     return -np.abs(x - t[:, :1]).sum(axis=1)
 
 
+@pytest.mark.thorough
 def test_few_tasks_and_unequal_ranges_get_one_warning_each():
     points = np.random.default_rng(0).random((50, 2)) * [1, 100]
     with pytest.warns(te.errors.TaskWarning) as caught:
@@ -140,6 +141,7 @@ def test_few_tasks_and_unequal_ranges_get_one_warning_each():
     assert caught[0].filename == __file__
 
 
+@pytest.mark.thorough
 def test_no_warning_where_there_is_nothing_to_warn_of(recwarn):
     points = te.Tasks(descriptors=np.random.default_rng(0).random((200, 2)) * [1, 100], scale="range")
     te.solve(sphere, points, bounds=(0, 1), dim=2, call="batch", evaluations=10)

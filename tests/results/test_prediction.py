@@ -303,6 +303,7 @@ def gap(domain, solutions):
     return float(np.mean(domain.optimum - fitness))
 
 
+@pytest.mark.thorough
 def test_unseen_arms_come_nearer_than_by_copying():
     result = te.solve(te.domain("arm", tasks=500), evaluations=200_000)
     new = te.domain("arm", tasks=RNG.random((300, 2)))

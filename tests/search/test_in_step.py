@@ -86,6 +86,7 @@ def test_several_open_asks_are_solve(algorithm):
         begun.ask()
 
 
+@pytest.mark.thorough
 def test_a_round_is_asked_first_and_told_afterwards():
     rounds, ahead = 5, 3
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=ahead, **STATED)
@@ -224,6 +225,7 @@ def test_another_ahead_is_another_run(tmp_path):
         solve(out=tmp_path / "run", resume=True)
 
 
+@pytest.mark.thorough
 def test_a_comparison_keeps_its_ahead(tmp_path):
     options = {"bounds": (0, 1), "dim": 2, "call": "batch", "replicates": 2, "batch_size": 16, "out": tmp_path / "two"}
     found = te.compare(sphere, TASKS, algorithms=["random"], evaluations=320, ahead=4, **options)
@@ -305,6 +307,7 @@ def test_anything_with_the_attributes_of_a_domain_may_like_many_rows():
     assert Mine.fitness.calls == [64] * 10
 
 
+@pytest.mark.thorough
 def test_objects_and_behaviours_go_in_step_too():
     names = [f"{i / 60:.3f}" for i in range(60)]
 
@@ -397,6 +400,7 @@ def test_an_interruption_between_the_calls_of_a_round_loses_nothing(tmp_path):
     assert sum(counted.calls) == 320
 
 
+@pytest.mark.thorough
 def test_runs_that_stopped_at_different_places_go_on_together(tmp_path):
     """They went one after another, with a worker; one was finished, one had begun."""
     counted = Counted()

@@ -109,6 +109,7 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_pa
         run(algorithm=algorithm, call=call, evaluations=900, out=tmp_path / "run", resume=True)
 
 
+@pytest.mark.thorough
 def test_a_budget_that_ends_among_the_known_solutions_can_be_raised(tmp_path):
     known = np.random.default_rng(0).random((100, 2))
     for call in FUNCTIONS:
@@ -119,6 +120,7 @@ def test_a_budget_that_ends_among_the_known_solutions_can_be_raised(tmp_path):
         assert np.array_equal(resumed.solutions, straight.solutions, equal_nan=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
 def test_replicates_go_on_each_where_it_was(call, tmp_path):
     class StopSecond(StopAt):
@@ -139,6 +141,7 @@ def test_replicates_go_on_each_where_it_was(call, tmp_path):
         assert np.array_equal(one.solutions, other.solutions, equal_nan=True)
 
 
+@pytest.mark.thorough
 def test_replicates_side_by_side_go_on_from_the_last_checkpoint_that_all_have(tmp_path, monkeypatch):
     """As on an accelerator; a power cut came between the checkpoints of two of them."""
     straight = run(call="jax", replicates=3)
@@ -152,6 +155,7 @@ def test_replicates_side_by_side_go_on_from_the_last_checkpoint_that_all_have(tm
         assert_same(one, other)
 
 
+@pytest.mark.thorough
 def test_a_target_is_looked_at_where_an_uninterrupted_run_looks(tmp_path):
     for call in FUNCTIONS:
         straight = run(call=call, target=-0.3, evaluations=20_000)
@@ -215,6 +219,7 @@ def test_a_refused_budget_changes_nothing(tmp_path):
     assert run(out=tmp_path / "run", evaluations=700, resume=True).evaluations == 700
 
 
+@pytest.mark.thorough
 def test_a_fitness_may_change_the_folder_it_works_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "else").mkdir()
@@ -227,6 +232,7 @@ def test_a_fitness_may_change_the_folder_it_works_in(tmp_path, monkeypatch):
     assert te.load(tmp_path / "run").evaluations == 500
 
 
+@pytest.mark.thorough
 def test_a_finished_run_gives_its_tasks_as_they_are(tmp_path):
     tasks = te.Tasks([("level", i) for i in range(60)], descriptors=TASKS)
     options = {"bounds": (0, 1), "dim": 1, "evaluations": 100, "out": tmp_path / "run", "resume": True}
@@ -376,6 +382,7 @@ def test_resume_begins_a_run_that_is_not_there(tmp_path):
     assert_same(run(out=tmp_path / "new", resume=True), run())
 
 
+@pytest.mark.thorough
 def test_other_code_and_other_versions_are_told_of(tmp_path):
     def first(solutions, tasks):
         return sphere(solutions, tasks)
@@ -519,6 +526,7 @@ def alive(pids):
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "status"),
     [

@@ -150,6 +150,7 @@ def test_replicates_are_the_runs_of_the_following_seeds(call):
         assert result.settings["seed"] == 4 + i
 
 
+@pytest.mark.thorough
 def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
     """As on an accelerator, where one program holds all of them."""
     job = make_job(exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=2000)
@@ -243,6 +244,7 @@ def test_nothing_solved_is_said():
 # initial=
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", FUNCTIONS)
 @pytest.mark.parametrize("budget", [3, 5, 20, 69, 500])
 def test_known_solutions_are_evaluated_first(call, budget):
@@ -254,6 +256,7 @@ def test_known_solutions_are_evaluated_first(call, budget):
         assert result.last_improved[number] <= 5
 
 
+@pytest.mark.thorough
 def test_known_solutions_without_tasks_go_to_random_ones():
     known = np.full((100, 2), 0.5)
     result = run(initial=known, evaluations=100)
@@ -268,6 +271,7 @@ def test_known_solutions_without_tasks_go_to_random_ones():
 # target=
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", [-0.2, np.full(250, -0.2), te.Target(-0.1, share=0.5)])
 def test_the_target_stops_all_kinds_of_calls_at_the_same_step(target):
     with jax.enable_x64(True):
@@ -280,11 +284,13 @@ def test_the_target_stops_all_kinds_of_calls_at_the_same_step(target):
     assert (batch.fitness >= level).mean() >= share
 
 
+@pytest.mark.thorough
 def test_a_target_out_of_reach_spends_the_budget():
     assert run(target=1.0).evaluations == 2000
     assert run("jax", target=1.0, evaluations=2001).evaluations == 2001
 
 
+@pytest.mark.thorough
 def test_replicates_reach_their_target_each_in_its_own_time():
     results = run("jax", target=-0.3, evaluations=100_000, replicates=3, algorithm="mt-map-elites")
     assert len({result.evaluations for result in results}) > 1
@@ -333,11 +339,13 @@ def test_a_distance_function_and_its_matrix_give_the_same_run():
     assert np.array_equal(runs[0].fitness, run("each", **options).fitness, equal_nan=True)
 
 
+@pytest.mark.thorough
 def test_one_task_is_legal():
     result = te.solve(sphere_each, [[0.5]], bounds=(0, 1), dim=1, evaluations=3000)
     assert abs(result.solutions[0, 0] - 0.5) < 1e-3
 
 
+@pytest.mark.thorough
 def test_more_tasks_than_a_table_holds(monkeypatch):
     monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 100)
     result = te.solve(
@@ -447,6 +455,7 @@ def test_progress_shows_lines_where_there_is_no_terminal(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.thorough
 def test_what_a_jax_fitness_reads_may_change_between_runs():
     """A function is compiled anew for each run, since nothing tells what it reads."""
     level = [1.0]
@@ -503,6 +512,7 @@ def test_a_disk_that_fails_at_the_end_does_not_take_the_result(tmp_path, monkeyp
     assert caught.value.result.evaluations == 2000
 
 
+@pytest.mark.thorough
 def test_solutions_in_32_bits_stay_within_bounds_that_are_not_32_bit_numbers():
     bounds = [(0.1, 0.3), (-0.7, 0.1)]
     result = te.solve(lambda x, t: x[0] - x[1], TASKS, bounds=bounds, call="jax", evaluations=5000)
@@ -513,6 +523,7 @@ def test_solutions_in_32_bits_stay_within_bounds_that_are_not_32_bit_numbers():
     assert again.evaluations == 100
 
 
+@pytest.mark.thorough
 def test_an_error_inside_a_compiled_run_is_a_fitness_error():
     import jax
 
@@ -562,6 +573,7 @@ def test_settings_that_are_no_dataclass_lose_nothing():
     assert run(algorithm=Plain()).settings["algorithm"]["name"] == "plain"
 
 
+@pytest.mark.thorough
 def test_replicates_share_one_compiled_program():
     traces = []
 
