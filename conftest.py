@@ -23,11 +23,20 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 
 # What is left to `make test-all`, beside single tests that have the marker: whole rooms and files, and all doctests.
-_THOROUGH = (
-    *("analysis", "domains", "experiments", "show", "cli/test_watch.py", "evaluation/test_executors.py"),
-    *("evaluation/test_samples.py", "runs/test_callbacks.py", "search/test_typing.py", "search/test_unseen.py"),
+_THOROUGH = [
+    "analysis",
+    "domains",
+    "experiments",
+    "show",
+    "cli/test_watch.py",
+    "evaluation/test_executors.py",
+    "evaluation/test_samples.py",
+    "results/test_export.py",
+    "runs/test_callbacks.py",
+    "search/test_typing.py",
+    "search/test_unseen.py",
     "test_docs.py",
-)
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

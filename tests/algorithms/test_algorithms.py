@@ -105,6 +105,7 @@ def test_shapes_are_kept(case):
     assert info.success.shape == (core.rows,)
 
 
+@pytest.mark.thorough
 def test_jit_scan_and_vmap_agree_with_plain_calls(case):
     states = [case.init(seed) for seed in (0, 1)]
     plain = [case.after(state, steps=5) for state in states]
@@ -214,7 +215,7 @@ def test_the_budget_is_met_exactly(name, call, budget):
     assert result.solved.any()
 
 
-@pytest.mark.parametrize("call", ["batch", "jax"])
+@pytest.mark.parametrize("call", ["batch", pytest.param("jax", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_row_of_the_history_is_what_a_run_that_ends_there_finds(name, call):
     settings, problem, fitness = CASES[name]

@@ -31,6 +31,7 @@ def bound(tasks=None, **settings):
     return te.Auto(**settings).bind(problem, batch_size=16)
 
 
+@pytest.mark.thorough
 def test_with_the_papers_way_alone_it_is_multi_task_map_elites():
     runs = [
         te.solve(ARM, evaluations=5000, seed=3, algorithm=algorithm)
@@ -359,6 +360,7 @@ def test_near_mates_are_likelier():
     assert abs(np.mean(rank < np.sqrt(NUMBERS["mates"] + 1)) - 0.5) < 0.02
 
 
+@pytest.mark.thorough
 def test_the_promise_is_where_a_mate_is_much_fitter():
     core = bound(rules=("promise",))
     state = core.init(jax.random.key(0))

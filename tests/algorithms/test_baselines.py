@@ -74,6 +74,7 @@ def _best_of(asked):
     return best
 
 
+@pytest.mark.thorough
 def test_all_tasks_goes_on_at_random_while_nothing_is_solved():
     def fails_at_first(solutions, tasks, calls=[]):  # noqa: B006 - it counts its calls
         calls.append(len(solutions))

@@ -147,6 +147,7 @@ def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
     assert optimizer.result().failed == 10
 
 
+@pytest.mark.thorough
 def test_mistakes_are_named():
     with pytest.raises(
         ValueError,

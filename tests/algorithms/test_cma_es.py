@@ -111,6 +111,7 @@ def many_tasks(function, number, dim=10):
     )
 
 
+@pytest.mark.thorough
 def test_tasks_are_independent_searches_and_each_reaches_its_optimum():
     tasks = te.tasks.grid((200,), [0.2], [0.8])
     result = te.solve(

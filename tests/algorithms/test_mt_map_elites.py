@@ -71,6 +71,7 @@ def run(algorithm, tasks, seed=0, evaluations=3000):
     )
 
 
+@pytest.mark.thorough
 def test_no_distance_is_a_tournament_of_one():
     points = np.linspace(0, 1, 250)[:, None]
     with pytest.warns(

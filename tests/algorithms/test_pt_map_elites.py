@@ -131,6 +131,7 @@ def test_a_cell_keeps_the_best_with_its_task(ties, kept):
         assert data.numbers.tolist() == [0, 0]
 
 
+@pytest.mark.thorough
 def test_a_box_is_solved_with_tasks_of_its_own(tmp_path):
     result = solve(evaluations=3000)
     tasks = result.tasks.descriptors

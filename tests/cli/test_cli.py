@@ -94,6 +94,7 @@ def test_two_runs_at_once_get_two_folders(folder):
     assert len(list((folder / "runs").iterdir())) == 3
 
 
+@pytest.mark.thorough
 def test_an_existing_folder_is_never_written_to(folder, capsys):
     assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 0
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir())
@@ -235,6 +236,7 @@ def test_add_needs_a_folder(folder, capsys):
     assert "--add needs --out FOLDER, the folder of the comparison to add the algorithms to" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_algorithm_of_the_users_own_runs(folder):
     (folder / "algo.py").write_text(OWN_ALGORITHM)
     options = ("--evaluations", 500, "--quiet", "--out")

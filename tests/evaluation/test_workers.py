@@ -133,6 +133,7 @@ print(te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=300, workers=2)
 """
 
 
+@pytest.mark.thorough
 def test_a_script_needs_no_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -228,6 +229,7 @@ def test_every_evaluation_is_accounted_for_when_nobody_waits(evaluations, tmp_pa
     assert result.retried == result.failures["died"]
 
 
+@pytest.mark.thorough
 def test_the_same_failures_give_the_same_result_for_any_number_of_workers():
     def picky(solution, task):
         if solution[0] > 0.95:

@@ -130,6 +130,7 @@ def test_wrong_paths_are_named(result, tmp_path):
         te.load(tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_dataframe_has_a_row_a_task(result):
     words = te.Tasks([f"w{i}" for i in range(200)], descriptors=np.arange(200.0)[:, None])
     named = te.solve(lambda x, t: x[0], words, bounds=(0, 1), dim=1, evaluations=10).to_dataframe()

@@ -66,7 +66,10 @@ class Counted:
 # Several batches from one state.
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "mt-map-elites", "monet", "random"])
+THOROUGH = [pytest.param(name, marks=pytest.mark.thorough) for name in ("auto", "monet")]
+
+
+@pytest.mark.parametrize("algorithm", ["mt-map-elites", "random", *THOROUGH])
 def test_several_open_asks_are_solve(algorithm):
     optimizer = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, **STATED)
     known = np.full((5, 2), 0.25)

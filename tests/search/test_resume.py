@@ -192,6 +192,7 @@ def test_workers_may_be_others_when_a_run_goes_on(tmp_path):
     assert_same(run(call="each", evaluations=600, out=out, resume=True), straight)
 
 
+@pytest.mark.thorough
 def test_async_runs_go_on_with_what_was_on_its_way(tmp_path):
     out = tmp_path / "run"
     options = {"call": "each", "evaluations": 600, "workers": 2, "mode": "async"}
@@ -243,6 +244,7 @@ def test_a_finished_run_gives_its_tasks_as_they_are(tmp_path):
 # Between any two writes.
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
 def test_a_power_cut_between_any_two_writes_loses_nothing(call, tmp_path, monkeypatch):
     """The folder is copied whenever something is about to be synced or renamed, which is what a cut would leave."""
@@ -417,6 +419,7 @@ class InAnAttribute:
         return sphere(solutions, tasks) + self.table.sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("made", [in_a_closure, in_an_argument, InAnAttribute])
 def test_changed_values_of_the_fitness_are_told_of(tmp_path, made):
     problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "out": tmp_path / "run", "resume": True}

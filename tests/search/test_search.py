@@ -54,6 +54,7 @@ def assert_same(a, b):
 # Compiled programs.
 
 
+@pytest.mark.thorough
 def test_the_compile_cache_is_cleared_before_the_process_has_too_many_mappings(tmp_path, monkeypatch):
     cleared = []
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
@@ -127,6 +128,7 @@ def test_each_and_batch_agree_bit_for_bit():
     assert_same(run("each"), run("batch"))
 
 
+@pytest.mark.thorough
 def test_jax_in_64_bits_agrees_with_batch_bit_for_bit():
     with jax.enable_x64(True):
         compiled = run("jax")
