@@ -40,7 +40,7 @@ def render_drawing(draw: Callable[..., Any], solution: np.ndarray, task: Any) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # The constrained layout makes room for long labels, second axes and legends beside the axes.
+    # The constrained layout fits long labels, second axes and legends beside the axes into the figure.
     figure = Figure(figsize=_INCHES, dpi=_DPI, layout="constrained")
     canvas: Any = FigureCanvasAgg(figure)
     ax = figure.add_subplot()

@@ -208,7 +208,7 @@ def draw_lengths(data: HexapodMeasurements, ax: Any) -> None:
 
 
 def _make_room(ax: Any) -> None:
-    """Extend the y axis of a panel to make room for its legend."""
+    """Extend the y axis of a panel so that its legend does not hide data."""
     low, high = ax.get_ylim()
     ax.set_ylim(low, high + 0.13 * (high - low))
 
