@@ -44,11 +44,11 @@ def keep_compiled_programs() -> None:
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
         return
-    folder = _cache_folder() / "taskelites" / f"compiled-{_processor()}"
     try:
+        folder = _cache_folder() / "taskelites" / f"compiled-{_processor()}"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # whoever can write a program there can run it
         _shrink(folder)
-    except OSError:  # as in a container without a home
+    except (OSError, RuntimeError):  # as in a container without a home
         return
     # A program that a killed process has half written is compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
