@@ -186,6 +186,8 @@ class DomainView:
         self._domain = domain
 
     def __getattr__(self, name: str) -> Any:
+        if name not in _DEFAULTS:
+            raise AttributeError(f"a domain has no attribute {name!r}")
         return getattr(self._domain, name, _DEFAULTS[name])
 
     @property
