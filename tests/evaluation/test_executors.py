@@ -50,7 +50,8 @@ def processes():
 def loky():
     from loky import get_reusable_executor
 
-    pool = get_reusable_executor(max_workers=2)
+    # An idle process stays: its end by loky's own timeout of 10 s, while work comes in, is a warning that breaks the pool.
+    pool = get_reusable_executor(max_workers=2, timeout=3600)
     yield pool
     pool.shutdown(kill_workers=True)
 
