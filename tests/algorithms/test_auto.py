@@ -89,11 +89,9 @@ def test_what_is_new_counts_as_twice_the_best_and_all_are_equal_without_gains():
     assert np.asarray(nothing.chances(both, False, 0.1, 2.0)) == pytest.approx([0.5, 0.5])
 
 
-def test_credit_is_discounted_and_shared_by_merit():
+def test_earlier_credit_is_discounted():
     credit = Credit(gain=jnp.array([4.0, 2.0]), tried=jnp.array([8.0, 8.0]))
-    chosen = jnp.array([[True, False], [True, False], [False, False]])
-    merit = jnp.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
-    after = credit.learnt(chosen, merit, jnp.array([1.0, 0.5, 7.0]), jnp.float32(0.5))
+    after = credit.learnt(jnp.array([1.25, 0.25]), jnp.array([2.0, 0.0]), jnp.float32(0.5))
     assert np.asarray(after.gain).tolist() == [3.25, 1.25]
     assert np.asarray(after.tried).tolist() == [6.0, 4.0]
 
@@ -113,12 +111,12 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
     state = core.adopt(state, start, Evaluation(fitness=jnp.array([0.0, 0.0])))
     assert not np.asarray(state.lineage).any()
     state = tell(state, SHARED, 0, nobody, 1.0)
-    assert np.asarray(state.ways.gain)[SHARED] == 1.0
+    assert np.asarray(state.credit.gain)[0, SHARED] == 1.0
     state = tell(state, COPY, 1, 0, 1.0)  # of the elite that the shared distribution made
     expected = np.zeros(len(WAYS))
     expected[[SHARED, COPY]] = NUMBERS["heritage"], 1 - NUMBERS["heritage"]
     assert np.allclose(np.asarray(state.lineage)[1], expected)
-    assert np.asarray(state.ways.gain)[SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
+    assert np.asarray(state.credit.gain)[0, SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
     state = tell(state, COPY, 0, 1, 0.5)  # no success, nothing to inherit
     assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
 
@@ -144,7 +142,7 @@ def test_a_parents_ways_get_less_of_a_gain_the_older_its_elite_is():
 learn = jax.jit(lambda core, state, candidates, evaluation: core.tell(state, candidates, evaluation)[0])
 
 
-def told(core, origins, fitness, elites, rules=None):
+def told(core, origins, fitness, elites, credit=None):
     """The state after a batch of eight, row i on task i, in which the tasks had elites of this fitness, NaN for none.
 
     Rows without a fitness are not evaluated.
@@ -154,7 +152,7 @@ def told(core, origins, fitness, elites, rules=None):
     batch = Candidates(solutions=jnp.full((8, 10), 0.5), niches=jnp.arange(8), origin=nobody)
     elites = jnp.array([*elites, *[np.nan] * (8 - len(elites))])
     state = learn(core, state, batch, Evaluation(fitness=elites, told=jnp.full(8, True)))
-    state = state if rules is None else replace(state, rules=rules)
+    state = state if credit is None else replace(state, credit=credit)
     batch = replace(batch, origin=nobody.at[: len(origins), 0].set(jnp.array(origins)))
     padded = jnp.array([*fitness, *[99.0] * (8 - len(fitness))])
     return learn(core, state, batch, Evaluation(fitness=padded, told=jnp.arange(8) < len(fitness)))
@@ -166,7 +164,8 @@ def by(way, rule):
 
 def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
     core = bound(numbers={"discount": 0.5})
-    rules = Credit(gain=jnp.array([8.0, 2.0]), tried=jnp.array([4.0, 6.0]))
+    before = np.zeros((2, 2, len(WAYS)), np.float32)
+    before[:, 1, :2] = [[8.0, 2.0], [4.0, 6.0]]
     origins = [
         by(CROSS, ANYWHERE),
         by(COPY, PROMISE),
@@ -177,9 +176,11 @@ def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
         -1,  # a random solution
         by(COPY, ANYWHERE),  # not evaluated
     ]
-    after = told(core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, rules).rules
-    assert np.asarray(after.gain).tolist() == [4.0 + 1.0, 1.0 + 2.0 + 4.0]
-    assert np.asarray(after.tried).tolist() == [2.0 + 1.0, 3.0 + 3.0]
+    after = told(
+        core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, Credit(gain=before[0], tried=before[1])
+    ).credit
+    assert np.asarray(after.gain)[1, :2].tolist() == [4.0 + 1.0, 1.0 + 2.0 + 4.0]
+    assert np.asarray(after.tried)[1, :2].tolist() == [2.0 + 1.0, 3.0 + 3.0]
 
 
 def test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite():
@@ -187,13 +188,13 @@ def test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite():
     after = told(bound(), origins, [2.0, -10.0, 1.5, 1.0], [np.nan, np.nan, 1.0, -3.0])
     # A first solution below the worst elite gains nothing; the others are compared with their own elites.
     expected = dict.fromkeys(range(len(WAYS)), 0.0) | {CROSS: 2.0 + 3.0, COPY: 0.0, STEP: 0.5, DIFFER: 4.0}
-    assert np.asarray(after.ways.gain).tolist() == list(expected.values())
+    assert np.asarray(after.credit.gain)[0].tolist() == list(expected.values())
 
 
 def test_without_any_elite_a_first_solution_gains_nothing():
     after = told(bound(), [by(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
-    assert np.asarray(after.ways.gain).tolist() == [0.0] * len(WAYS)
-    assert float(after.ways.tried[CROSS]) == 2.0
+    assert np.asarray(after.credit.gain)[0].tolist() == [0.0] * len(WAYS)
+    assert float(after.credit.tried[0, CROSS]) == 2.0
 
 
 def test_the_worst_elite_is_known_at_any_time():
