@@ -20,6 +20,8 @@ collect_ignore = [
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "compiled"))
 os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+# The arrays of other runs of the tests would hide a mistake in the code that computes them.
+os.environ["TASKELITES_CACHE"] = "off"
 
 
 # What is left to `make test-all`, beside single tests that have the marker: whole rooms and files, and all doctests.

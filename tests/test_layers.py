@@ -11,7 +11,7 @@ import taskelites
 
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
-    "errors", "storage", "process", "compile_cache", "problem", "core", "algorithms", "evaluation", "results", "runs",
+    "errors", "storage", "process", "disk_cache", "compile_cache", "problem", "core", "algorithms", "evaluation", "results", "runs",
     "search", "domains", "analysis", "experiments", "show", "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

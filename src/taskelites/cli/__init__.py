@@ -18,6 +18,7 @@ from taskelites.cli.run_command import add_evaluation_options, add_workers, pars
 from taskelites.cli.values import parse_number
 from taskelites.cli.watch_command import parse_size, watch
 from taskelites.compile_cache import keep_compiled_programs
+from taskelites.disk_cache import keep_arrays
 from taskelites.domains import DOMAINS
 from taskelites.errors import Interrupted, TaskelitesError, UserError
 from taskelites.experiments.benchmark.run import ENTRIES
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     options.line = shlex.join(["taskelites", *options.arguments])
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), keep_arrays():
             keep_compiled_programs()
             warnings.showwarning = _print_warning  # without the source line, which does not help users
             return int(options.command(options))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from taskelites.disk_cache import cached_array
 from taskelites.domains.family import tasks_in_box
 from taskelites.errors import InvalidValueError, finite_array, one_of, whole_number
 from taskelites.problem.problem import Domain
@@ -65,7 +66,7 @@ def make(
         options["form"] = form  # only here, so that runs made before this option existed still resume
 
     def optimum() -> np.ndarray:
-        best = arm_optimum(descriptors, dim, fitness.target)
+        best = cached_array(arm_optimum, descriptors, dim, fitness.target)
         return np.exp(best) if form == "exponential" else best
 
     return Domain(

@@ -7,7 +7,7 @@ it ranks the other tasks (`Tasks.neighbours`). If that square table is too large
 import csv
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
+from taskelites.disk_cache import cached_array
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, finite_array, one_of, whole_number
 
 # The table of neighbours has n^2 16-bit entries: 200 MB at this limit. Above it, the tournament is simulated.
@@ -245,34 +246,18 @@ class Tasks:
             raise InvalidValueError(
                 f"tasks must be at most {TABLE_LIMIT:,} for a table of neighbours, not {len(self):,}; use positions"
             )
-        n = len(self)
-        order = _aligned((n, n), np.dtype(np.uint16))
-
-        def fill(rows: range) -> None:
-            distances = self._distances_from(rows)
-            distances[np.arange(len(rows)), rows] = -1.0
-            order[rows.start : rows.stop] = _stable_order(distances)
-
-        # NumPy releases the GIL while it sorts, so threads help. A Python distance function would not gain from them.
-        blocks = [range(start, min(start + 64, n)) for start in range(0, n, 64)]
-        if callable(self.distance):
-            for block in blocks:
-                fill(block)
+        if self.distance is None:
+            order = cached_array(_euclidean_order, self.positions)
+        elif isinstance(self.distance, np.ndarray):
+            order = _order(len(self), lambda rows: self.distance[rows.start : rows.stop].copy())
         else:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(fill, blocks))
+            order = _order(len(self), self._distances_from, in_threads=False)
+        order = _aligned(order)
         order.flags.writeable = False
         return order
 
     def _distances_from(self, rows: range) -> np.ndarray:
-        """Return the distances from the tasks `rows` to all tasks, shape `(rows, n)`; squared ones for descriptors."""
-        if isinstance(self.distance, np.ndarray):
-            return self.distance[rows.start : rows.stop].copy()
-        if self.distance is None:
-            total = np.zeros((len(rows), len(self)))
-            for column in self.positions.T:
-                total += np.square(column[rows.start : rows.stop, None] - column[None, :])
-            return total
+        """Return what the distance function says from the tasks `rows` to all tasks, shape `(rows, n)`."""
         tasks = self.objects if self.objects is not None else self.descriptors
         assert tasks is not None  # the constructor checks that objects or descriptors are given
         return np.array([[self._one_distance(tasks, a, b) for b in range(len(self))] for a in rows])
@@ -404,8 +389,13 @@ def cvt(
     number = whole_number("number", number, least=1)
     samples = whole_number("samples", 10 * number if samples is None else samples, least=number)
     lower, upper = _box(lower, upper)
-    # Distances in the unit box do not depend on the units of the descriptors.
-    points = np.random.default_rng(whole_number("seed", seed, least=0)).random((samples, len(lower)))
+    centres = cached_array(_cvt_centres, number, len(lower), samples, whole_number("seed", seed, least=0))
+    return Tasks(descriptors=lower + centres * (upper - lower), names=names)
+
+
+def _cvt_centres(number: int, dim: int, samples: int, seed: int) -> np.ndarray:
+    """Return the centres in the unit box, where distances do not depend on the units of the descriptors."""
+    points = np.random.default_rng(seed).random((samples, dim))
     centres = points[:number].copy()
     for _ in range(30):
         nearest = KDTree(centres).query(points, workers=-1)[1]
@@ -416,7 +406,7 @@ def cvt(
         if np.abs(moved - centres).max() < 1e-4:
             break
         centres = moved
-    return Tasks(descriptors=lower + moved * (upper - lower), names=names)
+    return moved
 
 
 def grid(shape: Sequence[int], lower: Any, upper: Any, *, names: Sequence[str] | None = None) -> Tasks:
@@ -544,12 +534,47 @@ def _box(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def _aligned(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    """Return an uninitialised array aligned to 64 bytes, which JAX can use without copying it."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    room = np.empty(size + 64, np.uint8)
+def _euclidean_order(positions: np.ndarray) -> np.ndarray:
+    """Return the table of neighbours for the Euclidean distance."""
+
+    def squared(rows: range) -> np.ndarray:
+        total = np.zeros((len(rows), len(positions)))
+        for column in positions.T:
+            total += np.square(column[rows.start : rows.stop, None] - column[None, :])
+        return total
+
+    return _order(len(positions), squared)
+
+
+def _order(n: int, distances_from: Callable[[range], np.ndarray], *, in_threads: bool = True) -> np.ndarray:
+    """Return the table of neighbours, given a function that returns the distances from a range of tasks to all.
+
+    NumPy releases the GIL while it sorts, so threads help. A Python distance function would not gain from them.
+    """
+    order = np.empty((n, n), np.uint16)
+
+    def fill(rows: range) -> None:
+        distances = distances_from(rows)
+        distances[np.arange(len(rows)), rows] = -1.0
+        order[rows.start : rows.stop] = _stable_order(distances)
+
+    blocks = [range(start, min(start + 64, n)) for start in range(0, n, 64)]
+    if in_threads:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(fill, blocks))
+    else:
+        for block in blocks:
+            fill(block)
+    return order
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """Return a copy aligned to 64 bytes, which JAX can use without copying it again."""
+    room = np.empty(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
-    return room[start : start + size].view(dtype).reshape(shape)
+    copy: np.ndarray = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def _stable_order(distances: np.ndarray) -> np.ndarray:
