@@ -11,8 +11,8 @@ import taskelites
 
 ROOT = Path(taskelites.__file__).parent
 ROOMS = [
-    "errors", "storage", "process", "disk_cache", "compile_cache", "problem", "core", "algorithms", "evaluation", "results", "runs",
-    "search", "domains", "analysis", "experiments", "show", "__init__", "cli", "__main__",
+    "errors", "storage", "process", "disk_cache", "compile_cache", "problem", "core", "algorithms", "evaluation",
+    "results", "runs", "search", "domains", "analysis", "experiments", "show", "__init__", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

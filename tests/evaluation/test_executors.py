@@ -50,7 +50,7 @@ def processes():
 def loky():
     from loky import get_reusable_executor
 
-    # An idle process stays: its end by loky's own timeout of 10 s, while work comes in, is a warning that breaks the pool.
+    # A process that ends because it was idle for 10 s makes loky warn, and an error in its thread breaks the pool.
     pool = get_reusable_executor(max_workers=2, timeout=3600)
     yield pool
     pool.shutdown(kill_workers=True)
