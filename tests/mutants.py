@@ -48,16 +48,16 @@ class Mutant:
 
 ARCHIVE = ("test_archive.py",)
 SELECTION = (
-    "test_selection.py::test_limits_are_the_closed_form",
-    "test_selection.py::test_parents_are_uniform_among_the_solved",
-    "test_selection.py::test_playing_and_looking_up_agree_on_ties",
-    "test_selection.py::test_without_a_table_the_distribution_is_the_same",
+    "test_selection.py::test_rank_limits_equal_closed_form",
+    "test_selection.py::test_parents_are_uniform_among_solved_tasks",
+    "test_selection.py::test_simulation_and_table_break_ties_alike",
+    "test_selection.py::test_distribution_without_neighbour_table_equals_simulated_tournament",
 )
 BANDIT = ("test_bandit.py",)
 VARIATION = (
-    "test_variation.py::test_children_stay_in_a_box_of_any_scale",
-    "test_variation.py::test_iso_line_without_isotropic_part_stays_on_the_line",
-    "test_variation.py::test_sbx_spread_has_the_published_distribution",
+    "test_variation.py::test_children_stay_in_box_of_any_scale",
+    "test_variation.py::test_iso_line_without_isotropic_noise_stays_on_line",
+    "test_variation.py::test_sbx_spread_has_published_distribution",
 )
 PAPER = ("test_mt_map_elites.py::test_the_archive_equals_that_of_the_paper_s_loop",)
 CMA_ES = (

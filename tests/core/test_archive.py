@@ -10,7 +10,7 @@ from taskelites.algorithms.interface import NOWHERE
 from taskelites.core import archive
 
 NUMBER = 5
-# Few different values, so that ties, repeated tasks and everything that is no number are frequent.
+# Few different values, so that ties, repeated tasks, NaN and infinities are frequent.
 FITNESS = st.sampled_from([-2.0, -1.0, 0.0, 0.0, 1.0, 2.0, np.nan, np.inf, -np.inf])
 ROWS = st.lists(st.tuples(st.integers(0, NUMBER - 1), FITNESS), min_size=1, max_size=12)
 
@@ -18,7 +18,7 @@ insert = jax.jit(archive.insert, static_argnames="ties")
 
 
 def as_arrays(rows, width=12):
-    """Padded to one width, so that one compiled program serves all examples."""
+    """Pad the rows to one width, so that one compiled program serves all examples."""
     niches = np.full(width, NOWHERE)
     fitness = np.zeros(width)
     niches[: len(rows)] = [niche for niche, _ in rows]
@@ -26,7 +26,7 @@ def as_arrays(rows, width=12):
     return np.arange(width, dtype=float)[:, None] + [[0.25, 0.5]], niches.astype(np.int32), fitness
 
 
-def check_against_loop(batches, width=12, ties=False):
+def check_against_sequential_loop(batches, width=12, ties=False):
     state, elites = archive.empty(NUMBER, 2), {}
     told = 0
     for rows in batches:
@@ -54,17 +54,17 @@ def check_against_loop(batches, width=12, ties=False):
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.booleans())
-def test_insert_is_the_sequential_loop(batches, ties):
-    check_against_loop(batches, ties=ties)
+def test_insert_equals_sequential_loop(batches, ties):
+    check_against_sequential_loop(batches, ties=ties)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, NUMBER - 1), FITNESS), min_size=65, max_size=150))
-def test_insert_in_chunks_is_the_sequential_loop(rows):
-    check_against_loop([rows], width=150)
+def test_insert_in_chunks_equals_sequential_loop(rows):
+    check_against_sequential_loop([rows], width=150)
 
 
-def test_equal_fitness_keeps_the_first():
+def test_equal_fitness_does_not_replace_elite():
     state, success = insert(archive.empty(2, 1), jnp.array([[1.0], [2.0]]), jnp.array([0, 0]), jnp.array([3.0, 3.0]))
     assert success.tolist() == [True, False]
     assert state.solutions[0, 0] == 1.0
@@ -73,7 +73,7 @@ def test_equal_fitness_keeps_the_first():
     assert again.solutions[:, 0].tolist() == [1.0, 9.0]
 
 
-def test_a_nan_does_not_block_its_task():
+def test_nan_does_not_block_later_solutions():
     state, _ = insert(archive.empty(1, 1), jnp.array([[1.0]]), jnp.array([0]), jnp.array([jnp.nan]))
     state, success = insert(state, jnp.array([[2.0]]), jnp.array([0]), jnp.array([5.0]))
     assert success.tolist() == [True]
@@ -97,7 +97,7 @@ def test_64_bit_fitness_keeps_differences_of_1e_12():
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
-def test_one_niche_takes_many_rivals(rows):
+def test_one_niche_receives_many_candidates(rows):
     values = np.random.default_rng(rows).permutation(rows).astype(float)
     state, success = insert(archive.empty(1, 1), jnp.zeros((rows, 1)), jnp.zeros(rows, jnp.int32), values)
     records = np.maximum.accumulate(values)

@@ -1,4 +1,4 @@
-"""Records as JAX sees them."""
+"""Records as JAX pytrees."""
 
 import dataclasses
 
@@ -24,8 +24,8 @@ class Derived(One):
     pass
 
 
-def test_records_of_two_classes_are_never_the_same_structure():
-    """A compiled program is looked up by the structure: if two were equal, one would run the other's program."""
+def test_records_of_different_classes_have_different_tree_structures():
+    """JAX looks up compiled programs by tree structure: with equal structures, one would run the other's program."""
     structures = [jax.tree.structure(kind(value=1.0)) for kind in (One, Another, Derived)]
     assert structures[0] == jax.tree.structure(One(value=2.0))
     assert structures[0] != jax.tree.structure(One(value=1.0, size=2))
@@ -33,7 +33,7 @@ def test_records_of_two_classes_are_never_the_same_structure():
     assert structures[0] != structures[2]
 
 
-def test_records_keep_their_class_through_jax_and_replace():
+def test_jit_and_replace_keep_the_record_class():
     derived = jax.jit(lambda each: each)(Derived(value=1.0, size=3))
     assert type(derived) is Derived
     assert derived.size == 3
