@@ -59,22 +59,22 @@ VARIATION = (
     "test_variation.py::test_iso_line_without_isotropic_noise_stays_on_line",
     "test_variation.py::test_sbx_spread_has_published_distribution",
 )
-PAPER = ("test_mt_map_elites.py::test_the_archive_equals_that_of_the_paper_s_loop",)
+PAPER = ("test_mt_map_elites.py::test_archive_equals_loop_of_paper",)
 CMA_ES = (
-    "test_cma_es.py::test_the_constants_are_those_of_the_cma_package",
-    "test_cma_es.py::test_each_update_is_that_of_the_cma_package[settings0-5-beyond]",
-    "test_cma_es.py::test_failures_rank_last_and_a_failed_generation_waits",
+    "test_cma_es.py::test_constants_equal_cma_package",
+    "test_cma_es.py::test_each_update_equals_cma_package[settings0-5-beyond]",
+    "test_cma_es.py::test_failures_rank_last_and_failed_generation_updates_nothing",
 )
 MONET = (
-    "test_monet.py::test_the_fittest_or_any_of_the_solved_among_the_nearest",
-    "test_monet.py::test_the_archive_equals_that_of_a_plain_loop[0.3-best-False]",
+    "test_monet.py::test_neighbour_is_best_or_random_solved_one",
+    "test_monet.py::test_archive_equals_plain_loop[0.3-best-False]",
 )
 AUTO = (
-    "test_auto.py::test_a_parents_ways_get_less_of_a_gain_the_older_its_elite_is",
-    "test_auto.py::test_a_rule_is_credited_for_the_candidates_whose_task_it_chose",
-    "test_auto.py::test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite",
-    "test_auto.py::test_attempts_in_vain_divide_the_promise_of_a_task",
-    "test_auto.py::test_attempts_in_vain_do_not_make_a_worse_mate_promising",
+    "test_auto.py::test_ancestors_share_of_gain_falls_with_age_of_parent",
+    "test_auto.py::test_rule_is_credited_for_candidates_whose_task_it_chose",
+    "test_auto.py::test_gain_of_first_solution_is_relative_to_worst_elite",
+    "test_auto.py::test_failed_attempts_divide_promise_of_task",
+    "test_auto.py::test_failed_attempts_do_not_make_worse_mate_promising",
 )
 PREDICTION = (
     "test_prediction.py::test_a_plane_weighs_neighbours_by_the_tricube_of_their_distance",
@@ -83,8 +83,8 @@ PREDICTION = (
     "test_prediction.py::test_the_error_is_that_of_leaving_each_out",
 )
 HISTORY = (
-    "test_algorithms.py::test_each_row_of_the_history_is_what_a_run_that_ends_there_finds[mt-map-elites-batch]",
-    "test_algorithms.py::test_each_row_of_the_history_is_what_a_run_that_ends_there_finds[cma-es-batch]",
+    "test_algorithms.py::test_history_row_equals_shorter_run[mt-map-elites-batch]",
+    "test_algorithms.py::test_history_row_equals_shorter_run[cma-es-batch]",
 )
 ROUNDS = ("test_in_step.py::test_interrupted_rounds_go_on_with_the_same_bits[408]",)
 FAILURES = ("test_resume.py::test_failures_are_counted_once_however_often_a_run_stops",)

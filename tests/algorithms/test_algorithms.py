@@ -1,4 +1,4 @@
-"""Conformance: what every algorithm must do, the registered ones and three toys alike."""
+"""Conformance tests of all registered algorithms and of the three toy algorithms."""
 
 from dataclasses import dataclass
 from operator import itemgetter
@@ -21,7 +21,7 @@ BOX = te.algorithms.Problem(te.Box([0.0], [1.0]), bounds=[(0.0, 1.0), (-2.0, 3.0
 
 @dataclass(frozen=True)
 class JaxSphere:
-    """A value, not a function, so that runs share their compiled programs."""
+    """A fitness that compares by value, so that runs share their compiled programs."""
 
     behaviour: bool = False
 
@@ -33,7 +33,7 @@ class JaxSphere:
 jax_sphere, jax_behaviour = JaxSphere(), JaxSphere(behaviour=True)
 
 
-# One row for each algorithm: settings, the problem it is tried on, its fitness.
+# Settings, problem and fitness per algorithm.
 CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.items()} | {
     "mtmb-map-elites": (te.algorithms.MultiTaskMultiBehaviour(cells=(4,)), DESCRIBED, jax_behaviour),
     "pt-map-elites on a box": (te.algorithms.ParametricTaskMapElites(cells=12, dataset=50), BOX, jax_sphere),
@@ -41,16 +41,16 @@ CASES = {name: (settings(), LIST, jax_sphere) for name, settings in ALGORITHMS.i
     "toy-four-behaviours": (toys.FourBehaviours(), LIST, jax_behaviour),
     "toy-box": (toys.CellsOfABox(), BOX, jax_sphere),
 }
-# Those whose fitness returns a behaviour; the toy's problem does not tell its bounds.
+# Algorithms whose fitness returns a behaviour. The problem of the toy does not state the behaviour's bounds.
 PAIRED = ("toy-four-behaviours", "mtmb-map-elites")
 
 
-# Whole runs of the toys show little that those of the registered ones do not.
+# Full runs of the toys test little that runs of the registered algorithms do not.
 NAMES = [name if name in ALGORITHMS else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 
 
 class Case:
-    """An algorithm on its problem; its step is compiled once for all tests."""
+    """An algorithm bound to its problem; its step is compiled once for all tests."""
 
     def __init__(self, settings, problem, fitness):
         self.core = settings.bind(problem, batch_size=16)
@@ -92,7 +92,7 @@ def shapes(tree):
     return [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
 
 
-def test_shapes_are_kept(case):
+def test_step_keeps_shapes(case):
     core, state = case.core, case.init()
     candidates, asked = jax.eval_shape(core.ask, state)
     assert len(candidates) == core.rows
@@ -119,20 +119,20 @@ def test_jit_scan_and_vmap_agree_with_plain_calls(case):
         assert same(jax.tree.map(itemgetter(i), batched), plain[i])
 
 
-def test_nothing_is_compiled_twice(case):
+def test_step_is_traced_once(case):
     state = case.after(case.init())
     before = case.traced
     case.after(state, steps=4)
     assert case.traced == before
 
 
-def test_the_same_key_gives_the_same_and_another_does_not(case):
+def test_result_depends_on_key_only(case):
     first, again, other = (case.after(case.init(seed), steps=2).archive for seed in (7, 7, 8))
     assert same(first, again)
     assert not same(first, other)
 
 
-def test_candidates_are_in_the_box_and_elites_never_worsen(case):
+def test_candidates_are_within_bounds_and_elites_never_worsen(case):
     state = case.init()
     for _ in range(20):
         before = np.asarray(case.core.elites(state).archive.fitness)
@@ -143,7 +143,7 @@ def test_candidates_are_in_the_box_and_elites_never_worsen(case):
         assert (np.asarray(case.core.elites(state).archive.fitness) >= before).all()
 
 
-def test_every_result_is_counted_and_nan_is_never_stored(case):
+def test_failures_are_counted_but_not_stored(case):
     core, state = case.core, case.init()
 
     @jax.jit
@@ -167,7 +167,7 @@ def test_every_result_is_counted_and_nan_is_never_stored(case):
     assert not (np.asarray(archive.fitness) == np.inf).any()
 
 
-def test_rows_that_were_not_told_change_nothing(case):
+def test_rows_without_result_change_nothing(case):
     core, state = case.core, case.after(case.init())
 
     @jax.jit
@@ -184,7 +184,7 @@ def test_rows_that_were_not_told_change_nothing(case):
 
 @pytest.mark.parametrize(("call", "budget"), [("each", 17), ("batch", 1), ("batch", 400), ("jax", 17), ("jax", 400)])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_budget_is_met_exactly(name, call, budget):
+def test_evaluations_equal_budget(name, call, budget):
     settings, problem, fitness = CASES[name]
     calls = []
 
@@ -217,13 +217,13 @@ def test_the_budget_is_met_exactly(name, call, budget):
 
 @pytest.mark.parametrize("call", ["batch", pytest.param("jax", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_row_of_the_history_is_what_a_run_that_ends_there_finds(name, call):
+def test_history_row_equals_shorter_run(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
     options = {"call": call, "algorithm": settings, "batch_size": 16, "seed": 2} | stated(problem)
     history = te.solve(function, problem.tasks, evaluations=410, **options).history
     points = history["evaluations"].tolist()
-    # The same points for all algorithms, whatever the number of rows of their steps; the opening of one has 112 rows.
+    # All algorithms log at the same points, except that the first batch of map-elites-all has 112 rows.
     assert points == [*range(112 if name == "map-elites-all" else 16, 410, 16), 410]
     for i in (0, 3, 12, len(points) - 1):
         alone = te.solve(function, problem.tasks, evaluations=points[i], **options)
@@ -232,7 +232,7 @@ def test_each_row_of_the_history_is_what_a_run_that_ends_there_finds(name, call)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_raised_budget_gives_what_the_longer_run_gives(name):
+def test_raised_budget_equals_longer_run(name):
     settings, problem, _ = CASES[name]
 
     def run(*budgets):
@@ -242,7 +242,7 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
                 candidates = optimizer.ask(at_most=budget - optimizer.evaluations)
                 behaviour = candidates.solutions[:, :1] if settings.name in PAIRED else None
                 optimizer.tell(candidates, sphere(candidates.solutions, candidates.tasks), behaviour)
-            result = optimizer.result()  # looking does not disturb
+            result = optimizer.result()  # must not change the search
             assert result.evaluations == budget
         return result
 
@@ -255,7 +255,7 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(name):
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
 @pytest.mark.parametrize("name", NAMES)
-def test_targets_and_known_solutions_work(name, call):
+def test_target_stops_run_and_initial_solutions_are_used(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
     options = {"call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16} | stated(problem)
@@ -278,7 +278,7 @@ def toy_batch(settings):
     return batch
 
 
-def test_rows_of_many_row_algorithms_are_cut_candidate_by_candidate():
+def test_partial_ask_keeps_the_order_of_rows():
     settings, problem, _ = CASES["toy-every-task"]
     optimizer = te.Optimizer(problem.tasks, bounds=problem.bounds, algorithm=settings, batch_size=3)
     asked = optimizer.ask(at_most=30)
@@ -286,7 +286,7 @@ def test_rows_of_many_row_algorithms_are_cut_candidate_by_candidate():
     assert len(np.unique(asked.solutions[:24], axis=0)) == 1
 
 
-def test_the_box_reports_the_tasks_it_chose():
+def test_box_algorithm_reports_chosen_tasks():
     settings, problem, fitness = CASES["toy-box"]
     result = te.solve(fitness, problem.tasks, bounds=problem.bounds, call="jax", algorithm=settings, evaluations=500)
     assert result.tasks.descriptors.shape == (10, 1)
@@ -295,7 +295,7 @@ def test_the_box_reports_the_tasks_it_chose():
     assert np.allclose(values, result.fitness, atol=1e-5)
 
 
-def test_the_behaviour_algorithm_reports_the_best_of_each_task():
+def test_behaviour_algorithm_reports_best_elite_per_task():
     settings, problem, fitness = CASES["toy-four-behaviours"]
     result = te.solve(fitness, problem.tasks, bounds=problem.bounds, call="jax", algorithm=settings, evaluations=5000)
     assert len(result) == 24
@@ -303,12 +303,12 @@ def test_the_behaviour_algorithm_reports_the_best_of_each_task():
     assert np.allclose(sphere(result.solutions, result.tasks.descriptors), result.fitness, atol=1e-5)
 
 
-def test_a_list_algorithm_refuses_a_box():
+def test_algorithm_for_task_lists_rejects_box():
     with pytest.raises(ValueError, match=r"'mt-map-elites' needs a list of tasks, but tasks is a te.Box; te.tasks.cvt"):
         te.MultiTaskMapElites().bind(BOX)
 
 
-def test_names_and_settings():
+def test_algorithm_is_found_by_name_or_settings():
     assert as_algorithm("mt-map-elites").tournament == (1, 10, 50, 100, 500)
     settings = te.MultiTaskMapElites(tournament=50)
     assert as_algorithm(settings) is settings

@@ -32,7 +32,7 @@ def bound(tasks=None, **settings):
 
 
 @pytest.mark.thorough
-def test_with_the_papers_way_alone_it_is_multi_task_map_elites():
+def test_paper_way_alone_equals_multi_task_map_elites():
     runs = [
         te.solve(ARM, evaluations=5000, seed=3, algorithm=algorithm)
         for algorithm in (te.Auto(ways=("paper",)), te.MultiTaskMapElites(tournament=50))
@@ -42,7 +42,7 @@ def test_with_the_papers_way_alone_it_is_multi_task_map_elites():
 
 
 @pytest.mark.thorough
-def test_with_steps_alone_each_task_climbs_by_itself():
+def test_step_way_adapts_step_size_per_task():
     core = bound(ways=("step",), rules=("anywhere",))
     state = core.init(jax.random.key(0))
     elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
@@ -62,7 +62,7 @@ def test_with_steps_alone_each_task_climbs_by_itself():
     assert np.array_equal(vain[once], np.where(np.arange(16) < 8, 0.0, np.asarray(state.vain)[0] + 1)[once])
 
 
-def test_a_batch_on_one_task_keeps_its_step_within_limits():
+def test_step_size_of_one_task_stays_within_limits():
     core = te.Auto(ways="step").bind(te.algorithms.Problem(np.zeros((1, 1)), bounds=(0, 1), dim=2), batch_size=64)
     state, ask, tell = core.init(jax.random.key(0)), jax.jit(core.ask), jax.jit(core.tell)
     for fitness in (0.0, -1.0, -1.0, -1.0, 1.0, 2.0, -1.0):
@@ -72,14 +72,14 @@ def test_a_batch_on_one_task_keeps_its_step_within_limits():
         assert 0.99e-5 < float(state.sizes[0]) < 0.301
 
 
-def test_chances_grow_with_the_square_of_the_gain_and_have_a_floor():
+def test_probability_grows_with_squared_gain_and_has_floor():
     credit = Credit(gain=jnp.array([2.0, 1.0, 0.0, 9.0]), tried=jnp.array([10.0, 10.0, 10.0, 10.0]))
     allowed = jnp.array([True, True, True, False])
     chances = np.asarray(credit.chances(allowed, False, jnp.float32(0.1), jnp.float32(2.0)))
     assert chances == pytest.approx([0.1 + 0.7 * 0.8, 0.1 + 0.7 * 0.2, 0.1, 0.0])
 
 
-def test_what_is_new_counts_as_twice_the_best_and_all_are_equal_without_gains():
+def test_untried_way_counts_as_twice_the_best_gain():
     credit = Credit(gain=jnp.array([2.0, 0.0]), tried=jnp.array([10.0, 0.0]))
     both = jnp.array([True, True])
     assert np.asarray(credit.chances(both, False, 0.0, 2.0)) == pytest.approx([0.2, 0.8])
@@ -97,7 +97,7 @@ def test_earlier_credit_is_discounted():
 
 
 @pytest.mark.thorough
-def test_a_gain_counts_for_the_ways_of_the_ancestors():
+def test_gain_is_credited_to_ways_of_ancestors():
     core = bound()
 
     def tell(state, way, niche, parent, fitness):
@@ -112,16 +112,16 @@ def test_a_gain_counts_for_the_ways_of_the_ancestors():
     assert not np.asarray(state.lineage).any()
     state = tell(state, SHARED, 0, nobody, 1.0)
     assert np.asarray(state.credit.gain)[0, SHARED] == 1.0
-    state = tell(state, COPY, 1, 0, 1.0)  # of the elite that the shared distribution made
+    state = tell(state, COPY, 1, 0, 1.0)  # its parent is the elite that `shared` created
     expected = np.zeros(len(WAYS))
     expected[[SHARED, COPY]] = NUMBERS["heritage"], 1 - NUMBERS["heritage"]
     assert np.allclose(np.asarray(state.lineage)[1], expected)
     assert np.asarray(state.credit.gain)[0, SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
-    state = tell(state, COPY, 0, 1, 0.5)  # no success, nothing to inherit
+    state = tell(state, COPY, 0, 1, 0.5)  # no success, so the lineage stays the same
     assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
 
 
-def test_a_parents_ways_get_less_of_a_gain_the_older_its_elite_is():
+def test_ancestors_share_of_gain_falls_with_age_of_parent():
     core = bound(numbers={"heritage": 0.5, "discount": 0.5})
     state = core.init(jax.random.key(0))
     # After 48 evaluations, three batches of 16: elites from the last one and from two batches before it.
@@ -138,14 +138,14 @@ def test_a_parents_ways_get_less_of_a_gain_the_older_its_elite_is():
     assert np.asarray(found) == pytest.approx(expected)
 
 
-# Compiled once, for the eight rows of `told`.
+# Compiled once for all tests: `told` always has eight rows.
 learn = jax.jit(lambda core, state, candidates, evaluation: core.tell(state, candidates, evaluation)[0])
 
 
 def told(core, origins, fitness, elites, credit=None):
-    """The state after a batch of eight, row i on task i, in which the tasks had elites of this fitness, NaN for none.
+    """Return the state after a batch of eight rows, row i on task i, whose elites have the given fitness (NaN: none).
 
-    Rows without a fitness are not evaluated.
+    Rows beyond the length of `fitness` are not evaluated.
     """
     state = core.init(jax.random.key(0))
     nobody = jnp.array([[-1, NOWHERE]] * 8)
@@ -162,7 +162,7 @@ def by(way, rule):
     return way * len(RULES) + rule
 
 
-def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
+def test_rule_is_credited_for_candidates_whose_task_it_chose():
     core = bound(numbers={"discount": 0.5})
     before = np.zeros((2, 2, len(WAYS)), np.float32)
     before[:, 1, :2] = [[8.0, 2.0], [4.0, 6.0]]
@@ -171,7 +171,7 @@ def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
         by(COPY, PROMISE),
         by(LINEAR, PROMISE),
         by(STEP, PROMISE),  # fails
-        by(SHARED, PROMISE),  # chose its task itself, as the next
+        by(SHARED, PROMISE),  # `shared` chose the task itself, and so did `paper` in the next row
         by(PAPER, ANYWHERE),
         -1,  # a random solution
         by(COPY, ANYWHERE),  # not evaluated
@@ -183,7 +183,7 @@ def test_a_rule_is_credited_for_the_candidates_whose_task_it_chose():
     assert np.asarray(after.tried)[1, :2].tolist() == [2.0 + 1.0, 3.0 + 3.0]
 
 
-def test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite():
+def test_gain_of_first_solution_is_relative_to_worst_elite():
     origins = [by(CROSS, ANYWHERE), by(COPY, ANYWHERE), by(STEP, ANYWHERE), by(DIFFER, ANYWHERE)]
     after = told(bound(), origins, [2.0, -10.0, 1.5, 1.0], [np.nan, np.nan, 1.0, -3.0])
     # A first solution below the worst elite gains nothing; the others are compared with their own elites.
@@ -191,13 +191,13 @@ def test_the_gain_of_a_first_solution_is_its_distance_from_the_worst_elite():
     assert np.asarray(after.credit.gain)[0].tolist() == list(expected.values())
 
 
-def test_without_any_elite_a_first_solution_gains_nothing():
+def test_first_solution_without_any_elite_has_no_gain():
     after = told(bound(), [by(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
     assert np.asarray(after.credit.gain)[0].tolist() == [0.0] * len(WAYS)
     assert float(after.credit.tried[0, CROSS]) == 2.0
 
 
-def test_the_worst_elite_is_known_at_any_time():
+def test_worst_elite_is_tracked():
     core = te.Auto().bind(te.algorithms.Problem(np.arange(6.0)[:, None], bounds=(0, 1), dim=2), batch_size=8)
     state, tell, rng = core.init(jax.random.key(0)), jax.jit(core.tell), np.random.default_rng(0)
     assert state.worst == np.inf
@@ -217,7 +217,7 @@ def generation(core, seed=3):
     return jnp.asarray(rng.random((len(worth), 10)), jnp.float32), jnp.asarray(worth, jnp.float32)
 
 
-def test_the_shared_distribution_moves_to_the_better_half_as_by_hand():
+def test_update_of_shared_distribution_equals_hand_calculation():
     core = bound()
     shared = core.init(jax.random.key(0)).shared
     solutions, worth = generation(core)
@@ -235,20 +235,20 @@ def test_the_shared_distribution_moves_to_the_better_half_as_by_hand():
     assert int(after.waiting) == 0
 
 
-def test_the_shared_distribution_learns_the_same_in_any_grouping():
+def test_shared_distribution_does_not_depend_on_batch_grouping():
     core = bound()
     whole = parts = core.init(jax.random.key(0)).shared
     solutions, worth = generation(core)
     own = jnp.full(len(worth), True)
     whole = whole.told(solutions, worth, own, core.rates)
-    for row in range(len(worth)):  # among rows of other ways
+    for row in range(len(worth)):  # the other rows count as rows of other ways
         assert np.array_equal(parts.mean, core.init(jax.random.key(0)).shared.mean)
         parts = parts.told(solutions, worth, jnp.arange(len(worth)) == row, core.rates)
     assert np.allclose(whole.mean, parts.mean)
     assert np.allclose(whole.spread, parts.spread)
 
 
-def test_failures_teach_the_shared_distribution_nothing():
+def test_failures_do_not_change_shared_distribution():
     core = bound()
     shared = core.init(jax.random.key(0)).shared
     solutions, worth = generation(core)
@@ -262,10 +262,10 @@ def test_failures_teach_the_shared_distribution_nothing():
 
 
 @pytest.mark.thorough
-def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
+def test_shared_distribution_finds_common_optimum():
     best = np.linspace(0.2, 0.8, 20)
 
-    def fitness(solution, task):  # tasks that are hard and easy, with one solution
+    def fitness(solution, task):  # tasks of different difficulty with the same optimum
         return -jnp.square(solution - best).sum() * (1 + 9 * task[0]) - 100 * task[0]
 
     tasks = np.linspace(0, 1, 50)[:, None]
@@ -277,7 +277,7 @@ def test_what_is_good_for_all_tasks_is_found_by_the_shared_distribution():
 
 @pytest.fixture(scope="module")
 def made():
-    """What is made in each way from random elites: solutions, tasks, parents, of 1600 rows; and these elites."""
+    """A function that returns solutions, tasks and parents of 1600 rows of a way; and the elites it starts from."""
     core = bound()
     elites = jax.random.uniform(jax.random.key(1), (300, 10), minval=0.4, maxval=0.6)
     every = Candidates(solutions=elites, niches=jnp.arange(300), origin=None)
@@ -291,18 +291,18 @@ def made():
     return rows, np.asarray(elites)
 
 
-def test_a_crossed_gene_is_that_of_the_focal_elite_or_of_the_mates(made):
+def test_cross_takes_each_gene_from_focal_elite_or_mate(made):
     rows, elites = made
     solutions, focal, mate = rows(CROSS)
     along = (solutions - elites[focal]) / (elites[mate] - elites[focal])
     whole = along.round()
-    clear = np.abs(elites[mate] - elites[focal]) > 0.01  # beyond rounding
+    clear = np.abs(elites[mate] - elites[focal]) > 0.01  # otherwise rounding errors are too large
     assert set(np.unique(whole[clear])) == {0.0, 1.0}
     assert abs(whole[clear].mean() - 0.5) < 0.02
     assert abs((along - whole)[clear].std() / NUMBERS["blur"] - 1) < 0.05
 
 
-def test_a_copy_is_near_the_line_from_the_mates_elite_to_the_focal_one(made):
+def test_copy_is_near_line_from_mate_to_focal_elite(made):
     rows, elites = made
     solutions, focal, mate = rows(COPY)
     line = elites[focal] - elites[mate]
@@ -312,20 +312,20 @@ def test_a_copy_is_near_the_line_from_the_mates_elite_to_the_focal_one(made):
     assert abs(np.sqrt(np.square(beside).sum() / (9 * len(beside))) / NUMBERS["noise"] - 1) < 0.1
 
 
-def test_genes_differ_in_part(made):
+def test_differ_changes_some_genes_of_mate(made):
     rows, elites = made
     solutions, _, mate = rows(DIFFER)
     moved = (solutions != elites[mate]).mean(axis=1)
-    # The mean of exp(-u log 10), u uniform.
+    # 0.9 / log(10) is the mean of exp(-u log 10) for uniform u.
     assert abs(moved.mean() - 0.9 / np.log(10)) < 0.02
     assert {0.0, 1.0} <= set(moved.round(3))
     assert np.abs(solutions - elites[mate]).max() <= 0.2
 
 
 @pytest.mark.thorough
-def test_what_changes_linearly_with_the_task_is_predicted(made):
+def test_linear_way_predicts_linear_elites(made):
     rows, _ = made
-    assert (rows(LINEAR)[2] == 2**31 - 1).all()  # children of no one
+    assert (rows(LINEAR)[2] == 2**31 - 1).all()  # no parents
     core = bound()
     elites = jnp.asarray(0.3 + ARM.tasks.descriptors @ np.linspace(-0.2, 0.3, 20).reshape(2, 10), jnp.float32)
     missing = 7
@@ -333,14 +333,14 @@ def test_what_changes_linearly_with_the_task_is_predicted(made):
     state = core.adopt(core.init(jax.random.key(0)), every, Evaluation(fitness=jnp.zeros(300)))
     near = np.asarray(ARM.tasks.neighbours)[:, 1:17]
     whole = ~(near == missing).any(axis=1)
-    middle, every = jnp.full((1, 300), 2**31, jnp.uint32), jnp.arange(300)  # no spread, and mates that are strange
+    middle, every = jnp.full((1, 300), 2**31, jnp.uint32), jnp.arange(300)  # no noise, and arbitrary mates
     found = np.asarray(core.predicted(middle, state.archive, every, every[::-1], every, every))
     assert 200 < whole.sum() < 300
     assert np.allclose(found[whole], np.asarray(elites)[whole], atol=1e-4)
     assert np.allclose(found[~whole], np.asarray(elites)[::-1][~whole], atol=1e-6)
 
 
-def test_a_draw_of_the_shared_distribution_is_on_any_task(made):
+def test_sample_of_shared_distribution_is_on_random_task(made):
     rows, _ = made
     solutions, tasks, parents = rows(SHARED)
     assert (parents == 2**31 - 1).all()
@@ -349,7 +349,7 @@ def test_a_draw_of_the_shared_distribution_is_on_any_task(made):
     assert abs(np.abs(solutions - 0.5)[inside].mean() / (NUMBERS["first_spread"] * np.sqrt(2 / np.pi)) - 1) < 0.05
 
 
-def test_near_mates_are_likelier():
+def test_near_mates_have_higher_probability():
     core = bound()
     words = jax.random.bits(jax.random.key(0), (100, 200))
     focal = jnp.full(words.shape, 7)
@@ -357,12 +357,12 @@ def test_near_mates_are_likelier():
     rank = np.argsort(np.asarray(ARM.tasks.neighbours[7]))[found]
     assert rank.min() == 1
     assert rank.max() == NUMBERS["mates"]
-    # With a density of 1 / rank, as many are below the root of all as are above.
+    # With a density of 1 / rank, half of the ranks are below the square root of the maximum.
     assert abs(np.mean(rank < np.sqrt(NUMBERS["mates"] + 1)) - 0.5) < 0.02
 
 
 @pytest.mark.thorough
-def test_the_promise_is_where_a_mate_is_much_fitter():
+def test_promise_prefers_tasks_with_much_fitter_mates():
     core = bound(rules=("promise",))
     state = core.init(jax.random.key(0))
     good = int(ARM.tasks.neighbours[5][1])
@@ -374,16 +374,16 @@ def test_the_promise_is_where_a_mate_is_much_fitter():
     focal = np.concatenate([np.asarray(pair[0]) for pair in chosen])
     above = np.concatenate([np.asarray(fitness[pair[1]] - fitness[pair[0]]) for pair in chosen])
     assert np.mean(focal == 5) > 10 * (1 / 300)
-    assert above.mean() > 0.05  # of a random pair: about 0
+    assert above.mean() > 0.05  # about 0 for random pairs
 
 
 pairs = jax.jit(lambda core, words, state, rule: core.pairs(words, state, rule))
 
 
 def choice(fitness, vain, focal, rule):
-    """The focal task and the mate chosen from pairs whose focal tasks, of four, are these in turn.
+    """Return the focal task and the mate that a rule chooses from pairs with the given focal tasks.
 
-    Each has its nearest task as its mate: tasks 0 and 1 are neighbours, 2 and 3 are neighbours.
+    There are four tasks. The mate of each is its nearest task: 0 and 1 are neighbours, and so are 2 and 3.
     """
     core = te.Auto().bind(te.algorithms.Problem(np.array([[0.0], [1.0], [10.0], [11.0]]), bounds=(0, 1), dim=2), 8)
     state = core.init(jax.random.key(0))
@@ -396,7 +396,7 @@ def choice(fitness, vain, focal, rule):
 
 
 @pytest.mark.parametrize("unsolved", [0.0, -np.inf])  # an unsolved task counts as the worst elite
-def test_attempts_in_vain_divide_the_promise_of_a_task(unsolved):
+def test_failed_attempts_divide_promise_of_task(unsolved):
     fitness = [unsolved, 5.0, 0.0, 2.0]  # promises: 5 for task 0, 2 for task 2
     assert choice(fitness, [0.0] * 4, [0, 2], PROMISE) == (0, 1)
     assert choice(fitness, [1.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 2 against 2
@@ -405,14 +405,14 @@ def test_attempts_in_vain_divide_the_promise_of_a_task(unsolved):
     assert choice(fitness, [9.0] * 4, [0, 2], ANYWHERE) == (0, 1)  # the only task drawn
 
 
-def test_attempts_in_vain_do_not_make_a_worse_mate_promising():
+def test_failed_attempts_do_not_make_worse_mate_promising():
     fitness = [0.0, 5.0, 0.0, 2.0]  # the mates of tasks 1 and 3 are 5 and 2 below them
     assert choice(fitness, [0.0, 9.0, 0.0, 0.0], [1, 3], PROMISE) == (3, 2)
 
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
-def test_tasks_that_always_fail_do_not_hold_up_the_others():
+def test_failing_tasks_do_not_impair_the_others():
     def fitness(solution, task):
         return jnp.where(task[0] < 0.2, jnp.nan, -jnp.abs(solution - task[0]).sum())
 
@@ -436,10 +436,10 @@ def test_tasks_that_always_fail_do_not_hold_up_the_others():
         ),
         pytest.param(np.tile([[0.3, 0.3]], (40, 1)), marks=pytest.mark.slow),
     ],
-    ids=["one", "two", "no distance", "distance matrix", "all in one place"],
+    ids=["one", "two", "no distance", "distance matrix", "equal descriptors"],
 )
 @pytest.mark.filterwarnings("ignore::taskelites.errors.TaskWarning")
-def test_any_kind_of_tasks(tasks):
+def test_solves_any_kind_of_tasks(tasks):
     def fitness(solution, task):
         return -float(np.square(solution - 0.5).sum())
 
@@ -449,7 +449,7 @@ def test_any_kind_of_tasks(tasks):
 
 
 @pytest.mark.slow
-def test_the_unit_of_the_fitness_does_not_matter():
+def test_result_does_not_depend_on_unit_of_fitness():
     def fitness(unit):
         return lambda solutions, tasks: unit * -np.abs(solutions - tasks[:, :1]).sum(axis=1)
 
@@ -461,7 +461,7 @@ def test_the_unit_of_the_fitness_does_not_matter():
     assert np.array_equal(runs[0].solutions, runs[1].solutions)
 
 
-def test_it_is_ahead_of_multi_task_map_elites_from_the_start():
+def test_auto_exceeds_multi_task_map_elites_after_10000_evaluations():
     def mean(algorithm):
         runs = te.solve(ARM, evaluations=10_000, algorithm=algorithm, replicates=3)
         return np.array([run.fitness.mean() for run in runs])
@@ -469,7 +469,7 @@ def test_it_is_ahead_of_multi_task_map_elites_from_the_start():
     assert mean("auto").min() > mean("mt-map-elites").max()
 
 
-def test_the_history_counts_the_ways():
+def test_history_has_evaluations_per_way():
     history = te.solve(ARM, evaluations=3000, algorithm="auto").history
     tried = [history[f"tried_{way}"][-1] for way in WAYS]
     assert min(tried) > 0
@@ -488,6 +488,6 @@ def test_the_history_counts_the_ways():
         ({"numbers": {"heritage": 1.5}}, "a heritage of at most 1, not 1.5"),
     ],
 )
-def test_mistakes(settings, message):
+def test_invalid_settings_raise_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         te.Auto(**settings)

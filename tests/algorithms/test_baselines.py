@@ -1,4 +1,4 @@
-"""The paper's baselines: reductions to one another, exact, and what sets each apart."""
+"""The paper's baselines: exact reductions to one another, and their differences."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def same_results(a, b):
 
 @pytest.mark.parametrize("call", FITNESS)
 @pytest.mark.parametrize("settings", [{}, {"variation": "sbx", "random_start": 0.5}])
-def test_random_task_is_multi_task_with_a_tournament_of_one(call, settings):
+def test_random_task_equals_multi_task_with_tournament_of_one(call, settings):
     assert same_results(
         run(te.algorithms.MapElitesRandom(**settings), call), run(te.MultiTaskMapElites(tournament=1, **settings), call)
     )
@@ -44,13 +44,13 @@ def test_random_task_is_multi_task_with_a_tournament_of_one(call, settings):
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", FITNESS)
 @pytest.mark.parametrize("evaluations", [7, 112, 113, 1000])
-def test_all_tasks_on_one_task_is_random_task_on_one_task(call, evaluations):
+def test_all_tasks_equals_random_task_on_one_task(call, evaluations):
     alone = {"tasks": TASKS[:1], "evaluations": evaluations}
     assert same_results(run("map-elites-all", call, **alone), run("map-elites-random", call, **alone))
 
 
 @pytest.mark.thorough
-def test_all_tasks_begins_on_random_tasks_and_then_tries_each_candidate_on_every_task():
+def test_all_tasks_evaluates_each_candidate_on_every_task_after_random_start():
     optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=4, algorithm="map-elites-all", batch_size=16, seed=5)
     opening = optimizer.ask()
     assert len(opening) == 112  # 100 random solutions, in whole batches
@@ -64,19 +64,19 @@ def test_all_tasks_begins_on_random_tasks_and_then_tries_each_candidate_on_every
     assert len(np.unique(step.solutions[::30], axis=0)) == 16
     values = sphere(step.solutions, step.tasks)
     optimizer.tell(step, values)
-    best = np.maximum(values.reshape(16, 30).max(axis=0), _best_of(opening))
+    best = np.maximum(values.reshape(16, 30).max(axis=0), best_per_task(opening))
     assert np.array_equal(optimizer.result().fitness, best)
 
 
-def _best_of(asked):
+def best_per_task(asked):
     best = np.full(30, -np.inf)
     np.maximum.at(best, asked.niches, sphere(asked.solutions, asked.tasks))
     return best
 
 
 @pytest.mark.thorough
-def test_all_tasks_goes_on_at_random_while_nothing_is_solved():
-    def fails_at_first(solutions, tasks, calls=[]):  # noqa: B006 - it counts its calls
+def test_all_tasks_stays_random_until_a_task_is_solved():
+    def fails_at_first(solutions, tasks, calls=[]):  # noqa: B006 - counts the rows
         calls.append(len(solutions))
         return np.full(len(solutions), np.nan) if sum(calls) <= 112 + 480 else sphere(solutions, tasks)
 
@@ -89,13 +89,13 @@ def test_all_tasks_goes_on_at_random_while_nothing_is_solved():
     assert (result.task_evaluations >= 32).all()
 
 
-def test_random_sampling_is_uniform_in_solutions_and_tasks():
+def test_random_sampling_draws_solutions_and_tasks_uniformly():
     core = te.algorithms.RandomSampling().bind(
         te.algorithms.Problem(TASKS, bounds=[(0, 1), (-2, 3)]), batch_size=30_000
     )
     candidates, state = core.ask(core.init(jax.random.key(0)))
     solutions = np.asarray(candidates.solutions)
-    # Six standard deviations of the mean of 30,000: a false alarm in 1e8.
+    # Six standard deviations of the mean of 30,000 samples: fails for one seed in 1e8.
     assert np.abs(solutions.mean(axis=0) - [0.5, 0.5]).max() < 6 * 5 / np.sqrt(12 * 30_000)
     assert np.abs(solutions.std(axis=0) - np.array([1, 5]) / np.sqrt(12)).max() < 0.05
     counts = np.bincount(np.asarray(candidates.niches), minlength=30)
@@ -105,20 +105,20 @@ def test_random_sampling_is_uniform_in_solutions_and_tasks():
 
 
 @pytest.mark.thorough
-def test_random_sampling_never_learns(small_arm):
+def test_random_sampling_does_not_use_elites(small_arm):
     result = te.solve(small_arm, evaluations=20_000, algorithm="random")
     better = te.solve(small_arm, evaluations=20_000, algorithm="map-elites-random")
     assert result.gap > 10 * better.gap
 
 
-def test_starts_are_rounded_up_to_whole_batches():
+def test_random_start_is_rounded_up_to_full_batches():
     assert start_steps(100, 5000, 64) == 2
     assert start_steps(64, 5000, 64) == 1
     assert start_steps(0.1, 5000, 64) == 8
 
 
 @pytest.mark.parametrize("settings", [te.algorithms.MapElitesRandom, te.algorithms.MapElitesAll])
-def test_mistakes_are_named(settings):
+def test_invalid_settings_raise_errors(settings):
     with pytest.raises(ValueError, match=r"random_start must be a whole number of solutions or a share .* not 1.5"):
         settings(random_start=1.5)
     with pytest.raises(ValueError, match="variation must be one of"):

@@ -1,4 +1,4 @@
-"""Behaviours: what a fitness returns besides, who uses it, and the algorithm that keeps a solution of each kind."""
+"""Behaviours that a fitness returns, and the algorithm that keeps an elite per behaviour."""
 
 import dataclasses
 
@@ -45,19 +45,19 @@ def same(a, b):
 
 
 def told(core, *rows):
-    """A state after rows of (task, solution, fitness, behaviour)."""
+    """Return the state and the info after rows of (task, solution, fitness, behaviour)."""
     numbers, solutions, fitness, behaviour = (jnp.array(column) for column in zip(*rows, strict=True))
     candidates = Candidates(solutions=solutions, niches=numbers, origin=jnp.full(len(rows), -1))
     return core.tell(core.init(jax.random.key(0)), candidates, Evaluation(fitness=fitness, behaviour=behaviour))
 
 
-def test_each_goes_to_the_cell_of_its_task_and_behaviour():
+def test_solution_is_stored_in_cell_of_its_task_and_behaviour():
     with host_precision():
         core = FOUR.bind(te.algorithms.Problem(TASKS[:2], **STATED))
         state, info = told(
             core,
             (0, [0.1, 0.1], 1.0, [0.1]),  # task 0, cell 0
-            (0, [0.2, 0.2], 2.0, [0.9]),  # task 0, cell 3: no rival
+            (0, [0.2, 0.2], 2.0, [0.9]),  # task 0, cell 3
             (0, [0.3, 0.3], 1.5, [0.2]),  # better in cell 0
             (1, [0.4, 0.4], 0.5, [-7.0]),  # below the bounds: cell 0
             (1, [0.5, 0.5], 0.4, [jnp.inf]),  # above: cell 3
@@ -78,7 +78,7 @@ def test_each_goes_to_the_cell_of_its_task_and_behaviour():
 
 
 @pytest.mark.parametrize(("ties", "kept"), [(False, 0.1), (True, 0.2)])
-def test_equals_replace_only_if_so_asked(ties, kept):
+def test_equal_fitness_replaces_elite_with_ties_only(ties, kept):
     with host_precision():
         core = te.algorithms.MultiTaskMultiBehaviour(cells=(4,), ties=ties).bind(
             te.algorithms.Problem(TASKS[:1], **STATED)
@@ -89,7 +89,7 @@ def test_equals_replace_only_if_so_asked(ties, kept):
 
 
 @pytest.mark.thorough
-def test_with_one_cell_it_is_map_elites_with_random_tasks():
+def test_one_cell_equals_map_elites_with_random_tasks():
     one = solve(algorithm=te.algorithms.MultiTaskMultiBehaviour(cells=1, variation="sbx", random_start=50))
     plain = solve(algorithm=te.algorithms.MapElitesRandom(variation="sbx", random_start=50))
     assert same(one, plain)
@@ -97,7 +97,7 @@ def test_with_one_cell_it_is_map_elites_with_random_tasks():
 
 
 @pytest.mark.slow
-def test_ways_of_calling_agree():
+def test_call_kinds_give_the_same_repertoire():
     whole = solve()
     assert same(whole, solve(each, call="each"))
     assert np.array_equal(whole.repertoire.behaviour, whole.repertoire.solutions[:, 1:])
@@ -109,7 +109,7 @@ def test_ways_of_calling_agree():
 
 
 @pytest.mark.thorough
-def test_who_uses_no_behaviour_drops_it():
+def test_other_algorithms_ignore_behaviour():
     algorithm = "mt-map-elites"
     plain = te.solve(alone, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=500, algorithm=algorithm)
     assert same(plain, solve(algorithm=algorithm, evaluations=500))
@@ -119,7 +119,7 @@ def test_who_uses_no_behaviour_drops_it():
     assert "solutions" not in compiled.history
 
 
-def test_a_behaviour_that_nobody_wants_does_not_travel():
+def test_unused_behaviour_is_not_returned_by_callers():
     solutions, tasks = np.full((3, 2), 0.25), TASKS[:3]
     fitness, behaviour, troubles, _ = Caller(each, "each", 1, keeps=False)(solutions, tasks)
     assert behaviour is None
@@ -130,14 +130,14 @@ def test_a_behaviour_that_nobody_wants_does_not_travel():
 
 
 @pytest.mark.parametrize("call", ["each", "batch", "jax"])
-def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
+def test_nan_in_behaviour_counts_as_failure(call):
     def odd(xp):
         return lambda x, t: (x[..., 0] * 0 + 1, xp.where(x[..., 1:] < 0.5, xp.nan, x[..., 1:]))
 
     with pytest.warns(te.errors.FitnessWarning, match="evaluations failed .nan"):
-        result = solve(odd(jnp if call == "jax" else np), call=call, evaluations=128)  # all of them random
+        result = solve(odd(jnp if call == "jax" else np), call=call, evaluations=128)  # fewer than the random start
     assert result.failures == {"nan": result.failed}
-    assert 35 < result.failed < 93  # half of 128, give or take five standard deviations
+    assert 35 < result.failed < 93  # half of 128, within five standard deviations
     assert result.evaluations == 128
     assert (result.repertoire.behaviour >= 0.5).all()
     assert result.history["failed"][-1] == result.failed
@@ -148,7 +148,7 @@ def test_nan_in_a_behaviour_is_a_failed_evaluation(call):
 
 
 @pytest.mark.thorough
-def test_mistakes_are_named():
+def test_invalid_arguments_raise_errors():
     with pytest.raises(
         ValueError,
         match=r"'mtmb-map-elites' needs a behaviour, but the problem has none; let the fitness return a pair",
@@ -174,7 +174,7 @@ def test_mistakes_are_named():
         te.solve(te.Domain(name="d", fitness=each, tasks=TASKS, **STATED), behaviour=[(0, 1)], evaluations=1)
 
 
-def test_the_repertoire_is_kept_with_the_result(tmp_path):
+def test_repertoire_is_saved_with_result(tmp_path):
     result = solve()
     found = te.load(result.save(tmp_path / "result.npz"))
     for name in ("numbers", "solutions", "fitness", "behaviour"):
@@ -192,7 +192,7 @@ def test_the_repertoire_is_kept_with_the_result(tmp_path):
         found.solutions_of(20)
 
 
-def test_a_damaged_repertoire_is_refused(tmp_path):
+def test_damaged_repertoire_raises_error(tmp_path):
     result = solve(evaluations=300)
     for change in ({"numbers": result.repertoire.numbers + 20}, {"behaviour": np.zeros((3, 1))}):
         path = dataclasses.replace(result, repertoire=dataclasses.replace(result.repertoire, **change)).save(
@@ -202,18 +202,18 @@ def test_a_damaged_repertoire_is_refused(tmp_path):
             te.load(path)
 
 
-def test_a_run_goes_on_bit_for_bit(tmp_path):
+def test_resumed_run_equals_uninterrupted_run(tmp_path):
     whole = solve(evaluations=1500)
     solve(evaluations=700, out=tmp_path / "run", checkpoint_every=100)
-    gone_on = solve(evaluations=1500, out=tmp_path / "run", resume=True)
-    assert same(whole, gone_on)
-    assert np.array_equal(whole.repertoire.behaviour, gone_on.repertoire.behaviour)
+    resumed = solve(evaluations=1500, out=tmp_path / "run", resume=True)
+    assert same(whole, resumed)
+    assert np.array_equal(whole.repertoire.behaviour, resumed.repertoire.behaviour)
     with pytest.raises(ValueError, match="holds a run with behaviour"):
         solve(evaluations=1500, out=tmp_path / "run", resume=True, behaviour=[(0, 2)])
 
 
 @pytest.mark.slow
-def test_what_uses_the_fitness_alone_drops_the_behaviour():
+def test_other_functions_ignore_behaviour():
     domain = te.Domain(name="shift", fitness=batch, tasks=TASKS, call="batch", **STATED)
     result = te.solve(domain, evaluations=500, algorithm=FOUR)
     assert np.array_equal(te.reevaluate(result, domain, samples=1).corrected, result.fitness)

@@ -1,4 +1,4 @@
-"""Our CMA-ES for all tasks at once against the `cma` package: update by update, and in distribution."""
+"""CMA-ES on all tasks at once against the `cma` package: single updates, and the distribution of results."""
 
 import warnings
 
@@ -13,11 +13,11 @@ import taskelites as te
 from taskelites.algorithms import cma_es
 from taskelites.experiments.comparison.pycma import new_strategy, solve_with_pycma
 
-AS_CMA_IS_NOW = te.algorithms.CmaEs(penalty=False, max_std=1 / 3)
+CURRENT_CMA = te.algorithms.CmaEs(penalty=False, max_std=1 / 3)
 
 
 def beyond(x):
-    """The best value of one coordinate lies outside of the box."""
+    """Return values of a function whose optimum is outside of the box in one coordinate."""
     weights = np.arange(1, x.shape[-1] + 1)
     return np.sum(weights * (x - 0.3) ** 2, axis=-1) + 5 * (x[..., 0] - 1.4) ** 2
 
@@ -39,11 +39,11 @@ def rastrigin(x):
 @pytest.mark.parametrize("function", [beyond, rosenbrock, rastrigin])
 @pytest.mark.parametrize("dim", [5, 10, 36])
 @pytest.mark.parametrize(
-    "settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW, te.algorithms.CmaEs(population=30, sigma0=0.3, x0=0.4)]
+    "settings", [te.algorithms.CmaEs(), CURRENT_CMA, te.algorithms.CmaEs(population=30, sigma0=0.3, x0=0.4)]
 )
-def test_each_update_is_that_of_the_cma_package(settings, dim, function):
+def test_each_update_equals_cma_package(settings, dim, function):
     theirs = new_strategy(settings, dim, seed=11)
-    # It starts from almost the unit matrix, and its eigenvectors; ours from the unit matrix.
+    # The package starts from almost the unit matrix, so set it exactly.
     theirs.sm.C, theirs.sm.B, theirs.sm.D = np.eye(dim), np.eye(dim), np.ones(dim)
     theirs._updateBDfromSM(theirs.sm)
     if settings.max_std is not None:
@@ -59,7 +59,7 @@ def test_each_update_is_that_of_the_cma_package(settings, dim, function):
 
         for generation in range(1, 61):
             asked = theirs.ask()
-            # Two solutions in one corner of the box have one entry in the package's archive; it then confuses them.
+            # The package confuses equal solutions, such as two in one corner of the box.
             assert len(np.unique(asked, axis=0)) == core.population
             drawn = np.array([theirs.sent_solutions[solution]["geno"] for solution in asked])
             steps = (drawn - theirs.mean) / (theirs.sigma * theirs.sigma_vec.scaling)
@@ -78,14 +78,14 @@ def test_each_update_is_that_of_the_cma_package(settings, dim, function):
             for name, (mine, reference) in pairs.items():
                 scale = np.abs(reference).max() + 1e-12
                 assert np.abs(np.asarray(mine) - reference).max() < 1e-8 * scale, (generation, name)
-    if function is beyond:  # the boundary was at work
+    if function is beyond:  # the boundary penalty was used
         assert bool(ours.weighted)
         assert not np.allclose(theirs.boundary_handler.gamma, 1.0)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 36, 100])
 @pytest.mark.parametrize("population", [None, 6, 7, 40])
-def test_the_constants_are_those_of_the_cma_package(dim, population):
+def test_constants_equal_cma_package(dim, population):
     theirs = new_strategy(te.algorithms.CmaEs(population=population), dim, seed=0)
     core = te.algorithms.CmaEs(population=population).bind(te.algorithms.Problem([[0.0]], bounds=(0, 1), dim=dim))
     assert core.population == theirs.popsize
@@ -100,7 +100,7 @@ def test_the_constants_are_those_of_the_cma_package(dim, population):
 
 
 def many_tasks(function, number, dim=10):
-    """As many independent searches of one function as there are tasks."""
+    """Return a domain whose tasks are independent searches of the same function."""
     return te.Domain(
         name=function.__name__,
         fitness=lambda solutions, tasks: -function(solutions),
@@ -112,7 +112,7 @@ def many_tasks(function, number, dim=10):
 
 
 @pytest.mark.thorough
-def test_tasks_are_independent_searches_and_each_reaches_its_optimum():
+def test_each_task_reaches_its_optimum():
     tasks = te.tasks.grid((200,), [0.2], [0.8])
     result = te.solve(
         lambda x, t: -np.sum(np.arange(1, 6) ** 2 * (x - t[:, :1]) ** 2, axis=1),
@@ -124,7 +124,7 @@ def test_tasks_are_independent_searches_and_each_reaches_its_optimum():
 
 
 @pytest.mark.thorough
-def test_a_generation_that_the_budget_cuts_is_fair_to_tasks_and_teaches_nothing():
+def test_incomplete_generation_goes_to_tasks_in_turn_and_updates_nothing():
     tasks = np.linspace(0, 1, 7)[:, None]
     optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=4, algorithm="cma-es")
     asked = optimizer.ask(at_most=10)
@@ -140,13 +140,13 @@ def test_a_generation_that_the_budget_cuts_is_fair_to_tasks_and_teaches_nothing(
     assert not np.array_equal(whole.search.mean, state.search.mean)
 
 
-def test_failures_rank_last_and_a_failed_generation_waits():
+def test_failures_rank_last_and_failed_generation_updates_nothing():
     core = te.algorithms.CmaEs().bind(te.algorithms.Problem(np.zeros((2, 1)), bounds=(0, 1), dim=5))
     candidates, state = core.ask(core.init(jax.random.key(0)))
     values = np.linspace(0, 1, core.rows).astype(np.float32)
     bad = [jnp.nan, jnp.inf, -jnp.inf]
     fitness = values.copy()
-    fitness[[0, 2, 4]] = bad  # the first three of task 0, which are its worst anyway
+    fitness[[0, 2, 4]] = bad  # the first three of task 0, which have the lowest values anyway
     fitness[1::2] = np.resize(bad, len(fitness[1::2]))
     after, _ = core.tell(state, candidates, te.algorithms.Evaluation(fitness=jnp.asarray(fitness)))
     clean, _ = core.tell(state, candidates, te.algorithms.Evaluation(fitness=jnp.asarray(values)))
@@ -156,7 +156,7 @@ def test_failures_rank_last_and_a_failed_generation_waits():
     assert np.isfinite(np.asarray(after.search.sigma)).all()
 
 
-def test_known_solutions_start_the_search_of_their_task():
+def test_initial_solution_is_first_mean_of_its_task():
     tasks = np.linspace(0, 1, 3)[:, None]
     known = ([[0.9, 1.5], [0.1, -1.0]], [1, 2])
     optimizer = te.Optimizer(tasks, bounds=[(0, 1), (-2, 2)], algorithm=te.algorithms.CmaEs(sigma0=1e-6), initial=known)
@@ -166,7 +166,7 @@ def test_known_solutions_start_the_search_of_their_task():
     assert np.allclose(asked.solutions[:3], [[0.5, 0.0], [0.9, 1.5], [0.1, -1.0]], atol=1e-4)
 
 
-def test_a_search_that_has_converged_stays_finite():
+def test_converged_search_stays_finite():
     def flat(solution, task):
         return -jnp.sum(jnp.square(solution - 0.25))
 
@@ -188,17 +188,17 @@ def test_a_search_that_has_converged_stays_finite():
         ({"penalty": 1}, "penalty must be True or False, not 1"),
     ],
 )
-def test_mistakes_are_named(settings, message):
+def test_invalid_settings_raise_errors(settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         te.algorithms.CmaEs(**settings)
 
 
-def test_the_reference_solves_tasks_of_all_call_kinds():
+def test_pycma_reference_accepts_all_call_kinds():
     arm = te.domain("arm", tasks=4)
     result = solve_with_pycma(arm, evaluations=4 * 105)
     assert (result.task_evaluations == 105).all()
     assert 0 < result.gap < 0.1
-    assert (result.last_improved > 105 * np.arange(4)).all()  # counted over the run, task after task
+    assert (result.last_improved > 105 * np.arange(4)).all()  # evaluations are numbered over all tasks
     again = solve_with_pycma(many_tasks(sphere, 2), evaluations=200, seed=3)
     each = te.Domain(name="each", fitness=lambda x, t: -float(sphere(x)), tasks=np.zeros((2, 1)), bounds=(0, 1), dim=10)
     assert np.array_equal(again.fitness, solve_with_pycma(each, evaluations=200, seed=3).fitness)
@@ -206,23 +206,22 @@ def test_the_reference_solves_tasks_of_all_call_kinds():
         solve_with_pycma(arm, evaluations=401)
 
 
-# The distributions agree if a Kolmogorov-Smirnov test finds nothing. Seeds are fixed; with others, each comparison
-# would raise a false alarm once in a thousand times.
+# Kolmogorov-Smirnov tests with fixed seeds; each would fail for one seed in a thousand.
 FALSE_ALARM = 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [sphere, rosenbrock])
-def test_the_best_value_is_distributed_as_with_fmin(function, tmp_path, monkeypatch):
+def test_best_values_have_distribution_of_fmin(function, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    theirs = np.array([_fmin_bests(function, seed) for seed in range(80)])
+    theirs = np.array([best_of_fmin(function, seed) for seed in range(80)])
     for i, evaluations in enumerate((200, 2000)):
-        ours = te.solve(many_tasks(function, 400), evaluations=400 * evaluations, algorithm=AS_CMA_IS_NOW)
+        ours = te.solve(many_tasks(function, 400), evaluations=400 * evaluations, algorithm=CURRENT_CMA)
         assert ks_2samp(np.log(-ours.fitness), np.log(theirs[:, i])).pvalue > FALSE_ALARM, evaluations
 
 
-def _fmin_bests(function, seed):
-    """The best value after 200 and 2000 evaluations of `cma.fmin2` with nothing but a budget to stop it."""
+def best_of_fmin(function, seed):
+    """Return the best value of `cma.fmin2` after 200 and after 2000 evaluations, without other stopping criteria."""
     values = []
 
     def watched(x):
@@ -240,9 +239,9 @@ def _fmin_bests(function, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
+@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), CURRENT_CMA], ids=["penalty", "current cma"])
 @pytest.mark.parametrize("function", [sphere, rosenbrock, rastrigin, beyond])
-def test_the_best_value_is_distributed_as_with_the_reference(function, settings):
+def test_best_values_have_distribution_of_reference(function, settings):
     for evaluations in (200, 1000):
         reference = solve_with_pycma(many_tasks(function, 80), evaluations=80 * evaluations, settings=settings)
         ours = te.solve(many_tasks(function, 400), evaluations=400 * evaluations, algorithm=settings)
@@ -250,8 +249,8 @@ def test_the_best_value_is_distributed_as_with_the_reference(function, settings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), AS_CMA_IS_NOW], ids=["penalty", "as cma is now"])
-def test_the_gap_on_the_arm_is_that_of_the_reference(settings):
+@pytest.mark.parametrize("settings", [te.algorithms.CmaEs(), CURRENT_CMA], ids=["penalty", "current cma"])
+def test_gaps_on_arm_have_distribution_of_reference(settings):
     arm = te.domain("arm", tasks=300)
     gaps = [
         arm.optimum - te.solve(arm, evaluations=60_000, algorithm=settings).fitness,

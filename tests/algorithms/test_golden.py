@@ -1,4 +1,4 @@
-"""The stream of every registered algorithm: the same seed gives the same search from one version to the next.
+"""The same seed gives the same results in every version, for every registered algorithm.
 
 A change of these numbers is a "Results change" in the changelog.
 """
@@ -11,7 +11,7 @@ import taskelites as te
 from taskelites.algorithms import ALGORITHMS
 
 TASKS = np.linspace(0, 1, 40)[:, None]
-# Sums of the elites' fitness, and of their solutions weighted by the numbers of their tasks.
+# Sum of the elites' fitness, and sum of their solutions weighted by the task index.
 GOLDEN = {
     "auto": (-0.5388426258290618, 1051.6418063621713),
     "mt-map-elites": (-0.6152964837520634, 1055.6694116699691),
@@ -30,7 +30,7 @@ def described(solutions, tasks):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_stream_is_the_same(name):
+def test_results_of_seed_are_unchanged(name):
     paired = name == "mtmb-map-elites"
     options = {"behaviour": [(-1, 1)]} if paired else {}
     result = te.solve(

@@ -1,4 +1,4 @@
-"""MONET against a plain loop over one candidate at a time, its reductions, and the cases that its paper leaves open."""
+"""MONET against a plain loop over single candidates, its reductions, and cases that the paper leaves open."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ ROWS = 8
 
 
 def fitness(solutions, niches):
-    """Rounded, so that ties are frequent; NaN and infinities now and then, and always on the first task."""
+    """Return rounded values, for frequent ties, with some NaN and infinities; on the first task, only NaN."""
     unit = (solutions - LOWER) / (UPPER - LOWER)
     values = np.round(-np.abs(unit[:, :2] - POINTS[niches]).sum(axis=1) - 0.3 * unit[:, 2], 1)
     odd = (unit[:, 2] * 1000).astype(int) % 20
@@ -35,7 +35,7 @@ def fitness(solutions, niches):
 
 @jax.jit
 def raw_numbers(key, step):
-    """What the library draws in this step; of the key of the crossover, its data."""
+    """Return the random numbers that the library draws in this step, and the data of the crossover's key."""
     keys = random.split(random.fold_in(key, step), 6)
     real = jnp.dtype(float)
     return (
@@ -54,7 +54,7 @@ def crossover(key_data, own, other):
 
 
 class PlainLoop:
-    """Only the raw random numbers, and the crossover, are the library's."""
+    """MONET in plain loops. Only the raw random numbers and the crossover come from the library."""
 
     def __init__(self, links, individual, best, sigma=0.05, start_steps=2, seed=11):
         self.links = [order_from(POINTS, task)[1 : links + 1] for task in range(len(POINTS))]
@@ -104,9 +104,9 @@ class PlainLoop:
 @pytest.mark.parametrize(
     ("individual", "neighbour", "ties"), [(0.3, "best", False), (0.3, "random", True), (1.0, "best", False)]
 )
-def test_the_archive_equals_that_of_a_plain_loop(individual, neighbour, ties):
-    """A child may differ in its last bit (the compiler fuses multiply and add), so it is compared to 1e-13 and then
-    taken over; every decision must be equal. With individual=1 each task with an elite climbs by itself."""
+def test_archive_equals_plain_loop(individual, neighbour, ties):
+    """A child may differ in its last bit, since the compiler fuses multiply and add. It is compared with a tolerance of
+    1e-13, then copied. All decisions must be equal. With individual=1, there is no social learning."""
     seen = []
     with host_precision():
         problem = te.algorithms.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
@@ -140,7 +140,7 @@ def test_the_archive_equals_that_of_a_plain_loop(individual, neighbour, ties):
 
 
 def bound(settings, tasks=LINE, rows=64, solved=None):
-    """A core past its random start, and a state with these elites: task -> (solution, fitness)."""
+    """Return a core and a state after the random start with the elites `solved`: task -> (solution, fitness)."""
     core = settings.bind(te.algorithms.Problem(tasks, bounds=(0, 1), dim=2), batch_size=rows)
     state = replace(core.init(jax.random.key(3)), step=jnp.int32(1000))
     numbers = jnp.asarray(list(solved or {}), jnp.int32)
@@ -151,12 +151,12 @@ def bound(settings, tasks=LINE, rows=64, solved=None):
     return core, state
 
 
-def test_empty_tasks_take_the_neighbour_s_solution_as_it_is_or_a_random_one():
+def test_unsolved_task_copies_neighbour_or_draws_random_solution():
     core, state = bound(te.algorithms.Monet(neighbours=1, sigma=0.0), solved={0: ([0.25, 0.75], 1.0)})
     candidates, _ = jax.jit(core.ask)(state)
     niches, solutions = np.asarray(candidates.niches), np.asarray(candidates.solutions)
     assert set(niches) == set(range(5))
-    # Task 1 is as near to 0 as to 2, of which the lower number comes first; task 0 has no solved neighbour: itself.
+    # Task 1 is as near to 0 as to 2, and the lower index comes first. Task 0 has no solved neighbour but its own elite.
     assert (solutions[niches <= 1] == [0.25, 0.75]).all()
     rest = solutions[niches > 1]
     assert len(np.unique(rest[:, 0])) == len(rest)
@@ -164,8 +164,8 @@ def test_empty_tasks_take_the_neighbour_s_solution_as_it_is_or_a_random_one():
 
 
 @pytest.mark.parametrize(("neighbour", "taken"), [("best", {0.75}), ("random", {0.25, 0.5, 0.75})])
-def test_the_fittest_or_any_of_the_solved_among_the_nearest(neighbour, taken):
-    """Task 2 is empty; of its four neighbours three are solved, the fittest of them twice: the nearer one counts."""
+def test_neighbour_is_best_or_random_solved_one(neighbour, taken):
+    """Task 2 is unsolved. Three of its four neighbours are solved; of the two fittest, the nearer one is chosen."""
     solved = {0: ([0.5, 0.5], 2.0), 1: ([0.75, 0.75], 2.0), 3: ([0.25, 0.25], 1.0)}
     core, state = bound(te.algorithms.Monet(neighbours=4, neighbour=neighbour), solved=solved, rows=256)
     candidates, _ = jax.jit(core.ask)(state)
@@ -173,7 +173,7 @@ def test_the_fittest_or_any_of_the_solved_among_the_nearest(neighbour, taken):
     assert set(copies[:, 0].tolist()) == taken
 
 
-def test_a_task_whose_first_result_failed_is_not_given_the_same_again():
+def test_copy_for_failed_task_has_noise():
     core, state = bound(te.algorithms.Monet(neighbours=1), solved={0: ([0.5, 0.5], 1.0), 1: ([0.25, 0.25], math.nan)})
     assert np.asarray(state.archive.evaluations).tolist() == [1, 1, 0, 0, 0]
     candidates, _ = jax.jit(core.ask)(state)
@@ -183,7 +183,7 @@ def test_a_task_whose_first_result_failed_is_not_given_the_same_again():
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_both_rules_for_equal_fitness(ties):
+def test_equal_fitness_replaces_elite_with_ties_only(ties):
     core, state = bound(te.algorithms.Monet(ties=ties), rows=2, solved={0: ([0.25, 0.25], 1.0)})
     candidates, state = jax.jit(core.ask)(state)
     candidates = replace(candidates, niches=jnp.array([0, 0]), solutions=jnp.array([[0.5, 0.5], [0.75, 0.75]]))
@@ -192,7 +192,7 @@ def test_both_rules_for_equal_fitness(ties):
     assert after.archive.solutions[0].tolist() == ([0.75, 0.75] if ties else [0.25, 0.25])
 
 
-def test_the_settings_that_the_paper_tuned():
+def test_presets_equal_tuned_settings_of_paper():
     def three(settings):
         return settings.neighbours, settings.individual, settings.neighbour
 
@@ -201,7 +201,7 @@ def test_the_settings_that_the_paper_tuned():
     assert three(te.algorithms.Monet(tuned="arm")) == (0.001, 0.54, "best")
     assert three(te.algorithms.Monet(tuned="cartpole")) == (0.01, 0.5, "best")
     assert three(te.algorithms.Monet(tuned="hexapod")) == (0.01, 0.0, "random")
-    # What is given goes before the preset, also where it is the default.
+    # Given arguments override the preset, even if they equal the defaults.
     assert three(te.algorithms.Monet(tuned="hexapod", individual=0.3, neighbour="best")) == (0.01, 0.3, "best")
     assert dataclasses.replace(te.algorithms.Monet(tuned="arm"), sigma=0.1) == te.algorithms.Monet(
         tuned="arm", sigma=0.1
@@ -213,7 +213,7 @@ def test_the_settings_that_the_paper_tuned():
 
 
 @pytest.mark.parametrize(("given", "links"), [(0.001, 1), (0.05, 15), (7, 7), (20.0, 20), (0.5, 150), (5000, 299)])
-def test_the_number_of_neighbours(given, links):
+def test_number_of_neighbours(given, links):
     problem = te.algorithms.Problem(np.linspace(0, 1, 300)[:, None], bounds=(0, 1), dim=2)
     core = te.algorithms.Monet(neighbours=given).bind(problem)
     assert (core.links, core.network.shape) == (links, (300, links))
@@ -237,20 +237,20 @@ def test_the_number_of_neighbours(given, links):
         ({"ties": 1}, TypeError, "ties must be True or False, not 1"),
     ],
 )
-def test_settings_that_can_t_be(settings, error, message):
+def test_invalid_settings_raise_errors(settings, error, message):
     with pytest.raises(error, match=message):
         te.algorithms.Monet(**settings)
 
 
-def test_one_task_climbs_by_itself():
-    """Whatever the share of individual learning: there is no neighbour to learn from."""
+def test_single_task_learns_individually():
+    """There is no neighbour to learn from, whatever the share of individual learning."""
     core, state = bound(te.algorithms.Monet(individual=0.0, sigma=0.01), tasks=LINE[:1], solved={0: ([0.5, 0.5], 1.0)})
     solutions = np.asarray(jax.jit(core.ask)(state)[0].solutions)
     assert len(np.unique(solutions[:, 0])) > 60
     assert (np.abs(solutions - 0.5) < 0.06).all()
 
 
-def test_tasks_without_a_distance_are_linked_at_random():
+def test_tasks_without_distance_have_random_neighbours():
     core = te.algorithms.Monet(neighbours=20).bind(
         te.algorithms.Problem(te.Tasks(range(6)), bounds=(0, 1), dim=2), batch_size=64
     )
@@ -263,14 +263,14 @@ def test_tasks_without_a_distance_are_linked_at_random():
     }
 
 
-def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
+def test_nearest_tasks_without_table_equal_table(monkeypatch):
     points = np.random.default_rng(0).random((2500, 3))
     expected = nearest_others(te.Tasks(points), 9)
     monkeypatch.setattr("taskelites.problem.tasks.TABLE_LIMIT", 2000)
     tasks = te.Tasks(points)
     assert not tasks.fits_table
     assert np.array_equal(nearest_others(tasks, 9), expected)
-    # In one place with more tasks than are looked up: others at any rate, and nearer ones than the rest.
+    # More equal tasks than are looked up: the neighbours are any of the equal tasks, but never the task itself.
     crowd = te.Tasks(np.concatenate([np.zeros((50, 3)), 1 + points]))
     near = nearest_others(crowd, 9)
     assert (near[:50] < 50).all()
@@ -284,7 +284,7 @@ def test_beyond_the_table_the_nearest_are_the_same(monkeypatch):
 
 
 def test_golden_stream():
-    """Changes only with a 'Results change' line in the changelog; the fitness is whole numbers alone."""
+    """Changes need a line under "Results change" in the changelog. The fitness is integer, so rounding is no issue."""
     tasks = np.linspace(0, 1, 250)[:, None]
     optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=3, batch_size=8, seed=5, algorithm="monet")
     sums = []

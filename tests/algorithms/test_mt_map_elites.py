@@ -1,4 +1,4 @@
-"""Multi-task MAP-Elites against the paper's loop, and its reductions."""
+"""Multi-task MAP-Elites against the paper's pseudo-code in plain loops, and its reductions."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ SIZES = (1, 3, 10, 50)
 
 
 def fitness(solutions, tasks):
-    """Rounded, so that ties are frequent; NaN and infinities now and then."""
+    """Return rounded values, for frequent ties, with some NaN and infinities."""
     unit = (solutions - LOWER) / (UPPER - LOWER)
     values = np.round(-np.abs(unit[:, :2] - tasks).sum(axis=1) - 0.3 * unit[:, 2], 2)
     odd = (unit[:, 2] * 1000).astype(int) % 20
@@ -25,9 +25,9 @@ def fitness(solutions, tasks):
 
 
 @pytest.mark.parametrize(("sigma1", "sigma2"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.05, 0.2)])
-def test_the_archive_equals_that_of_the_paper_s_loop(sigma1, sigma2):
-    """300 batches. With noise, the child itself may differ in its last bit (the compiler fuses multiply and add), so it
-    is compared to 1e-14 and then taken over; every decision must be equal."""
+def test_archive_equals_loop_of_paper(sigma1, sigma2):
+    """A child with noise may differ in its last bit, since the compiler fuses multiply and add. It is compared with a
+    tolerance of 1e-14, then copied. All decisions must be equal."""
     with host_precision():
         problem = te.algorithms.Problem(POINTS, bounds=np.stack([LOWER, UPPER], axis=1))
         settings = te.MultiTaskMapElites(
@@ -72,7 +72,7 @@ def run(algorithm, tasks, seed=0, evaluations=3000):
 
 
 @pytest.mark.thorough
-def test_no_distance_is_a_tournament_of_one():
+def test_tasks_without_distance_equal_tournament_of_one():
     points = np.linspace(0, 1, 250)[:, None]
     with pytest.warns(
         te.errors.TaskWarning, match="has no distance between tasks, so it chooses tasks uniformly"
@@ -91,15 +91,15 @@ def test_no_distance_is_a_tournament_of_one():
     assert np.array_equal(blind.solutions, one.solutions, equal_nan=True)
 
 
-def test_replacement_false_with_all_tasks_solves_nothing_new():
-    """The nearest of all tasks is the parent's own, so only the random start and the bandit's other sizes spread."""
+def test_tournament_of_all_tasks_without_replacement_solves_no_new_task():
+    """The nearest of all tasks is the parent's own, so only the random start solves tasks."""
     points = np.linspace(0, 1, 250)[:, None]
     result = run(te.MultiTaskMapElites(tournament=250, replacement=False, random_start=64), points)
     assert result.solved.sum() <= 64
     assert run(te.MultiTaskMapElites(tournament=250, random_start=64), points).solved.sum() > 64
 
 
-def test_the_random_start_is_rounded_up_to_whole_batches():
+def test_random_start_is_rounded_up_to_full_batches():
     problem = te.algorithms.Problem(np.linspace(0, 1, 1000)[:, None], bounds=(0, 1), dim=2)
     assert int(te.MultiTaskMapElites().bind(problem, 64).start_steps) == 2
     assert int(te.MultiTaskMapElites(random_start=64).bind(problem, 64).start_steps) == 1
@@ -108,7 +108,7 @@ def test_the_random_start_is_rounded_up_to_whole_batches():
 
 
 @pytest.mark.thorough
-def test_random_solutions_go_on_until_something_is_solved():
+def test_random_start_continues_until_a_task_is_solved():
     seen = []
 
     def fails_at_first(solutions, tasks):
@@ -123,7 +123,7 @@ def test_random_solutions_go_on_until_something_is_solved():
     assert all(abs(batch.std() - np.sqrt(1 / 12)) < 0.04 for batch in seen[:6])
 
 
-def test_a_reward_by_rate_explores_more():
+def test_reward_by_rate_explores_more():
     points = np.linspace(0, 1, 250)[:, None]
 
     def tried(reward):
@@ -134,10 +134,7 @@ def test_a_reward_by_rate_explores_more():
 
 
 def test_golden_stream():
-    """Changes only with a 'Results change' line in the changelog.
-
-    The fitness depends on whole numbers alone, so that the last bits of a processor's arithmetic have no say.
-    """
+    """Changes need a line under "Results change" in the changelog. The fitness is integer, so rounding is no issue."""
     tasks = np.linspace(0, 1, 250)[:, None]
     optimizer = te.Optimizer(tasks, bounds=(0, 1), dim=3, algorithm="mt-map-elites", batch_size=8, seed=5)
     niches, sums = [], []

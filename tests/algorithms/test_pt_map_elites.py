@@ -1,4 +1,4 @@
-"""Parametric-task MAP-Elites: its fit, its cells, its reductions, and what comes out on a box."""
+"""Parametric-task MAP-Elites: its regression, cells, reductions, and results on a box."""
 
 import dataclasses
 
@@ -45,7 +45,7 @@ def predicted(places, solutions, wanted, solved=True, around=None):
         return np.asarray(found), np.asarray(known)
 
 
-def test_the_fit_is_numpy_s_plane_and_the_noise_the_deviation():
+def test_regression_equals_numpy_least_squares_plus_noise():
     rng = np.random.default_rng(0)
     places, solutions, wanted = rng.random((7, 2)), rng.random((7, 2)), rng.random((1, 2))
     design = np.concatenate([np.ones((7, 1)), places], axis=1)
@@ -56,7 +56,7 @@ def test_the_fit_is_numpy_s_plane_and_the_noise_the_deviation():
     assert np.allclose(predicted(places, solutions, wanted)[0], expected, atol=1e-9)
 
 
-def test_unsolved_cells_and_padding_are_left_out():
+def test_regression_ignores_unsolved_cells_and_padding():
     places, solutions = (
         [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [5.0, 5.0]],
         [[2.0, 3.0], [2.0, 3.0], [2.0, 3.0], [8.0, 8.0]],
@@ -68,21 +68,21 @@ def test_unsolved_cells_and_padding_are_left_out():
     assert predicted(places, solutions, [[0.3, 0.3]], False)[1].tolist() == [False]
 
 
-def test_a_line_of_elites_says_nothing_beside_it():
-    """A constant solution along a line, asked for beside the line: the slope across is unknown, and taken as none."""
+def test_regression_has_no_slope_across_a_line_of_elites():
+    """The elites on a line have equal solutions; the prediction beside the line is the same solution."""
     found, _ = predicted([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]], np.full((3, 2), 0.7), [[0.3, 0.1]])
     assert np.allclose(found, 0.7)
     assert np.allclose(predicted([[0.1, 0.1]], [[0.4, 0.5]], [[0.9, 0.1]])[0], [[0.4, 0.5]])
 
 
-def test_neighbours():
+def test_adjacent_cells():
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.5]])
     table = adjacent(corners)
     assert table[4].tolist() == [4, 0, 1, 2, 3]
     assert {frozenset(row[row >= 0]) for row in table[:4]} == {
         frozenset(case) for case in ([0, 4, 1, 2], [1, 4, 0, 3], [2, 4, 0, 3], [3, 4, 1, 2])
     }
-    line = adjacent(np.stack([np.arange(9.0), np.arange(9.0)], axis=1))  # no triangle: the six nearest
+    line = adjacent(np.stack([np.arange(9.0), np.arange(9.0)], axis=1))  # no triangulation, so the six nearest
     assert sorted(line[4].tolist()) == [1, 2, 3, 4, 5, 6, 7]
     assert adjacent(np.zeros((1, 2))).tolist() == [[0]]
     same = adjacent(np.zeros((4, 3)))
@@ -91,7 +91,7 @@ def test_neighbours():
 
 
 @pytest.mark.thorough
-def test_without_predictions_a_list_is_multi_task_map_elites():
+def test_without_predictions_equals_multi_task_map_elites():
     tasks = te.Tasks(te.tasks.cvt(30, BOX.lower, BOX.upper).descriptors, scale="range")
     same = {"tournament": (1, 5, 20), "random_start": 70, "reward": "rate"}
     plain = solve(tasks, algorithm=te.MultiTaskMapElites(variation="sbx", **same))
@@ -105,7 +105,7 @@ def test_without_predictions_a_list_is_multi_task_map_elites():
 
 
 def told(settings, *rows):
-    """A core on the box, and its state after rows of (task, solution, fitness)."""
+    """Return a core on the box and its state after rows of (task, solution, fitness)."""
     core = settings.bind(te.algorithms.Problem(BOX, bounds=(0, 1), dim=2))
     tasks, solutions, fitness = (jnp.array(column) for column in zip(*rows, strict=True))
     candidates = Candidates(solutions=solutions, niches=core.cells(tasks), tasks=tasks, origin=jnp.full(len(rows), -1))
@@ -113,7 +113,7 @@ def told(settings, *rows):
 
 
 @pytest.mark.parametrize(("ties", "kept"), [(False, 0.1), (True, 0.3)])
-def test_a_cell_keeps_the_best_with_its_task(ties, kept):
+def test_cell_keeps_best_solution_with_its_task(ties, kept):
     with host_precision():
         settings = te.algorithms.ParametricTaskMapElites(cells=1, dataset=4, ties=ties)
         core, state = told(
@@ -132,11 +132,11 @@ def test_a_cell_keeps_the_best_with_its_task(ties, kept):
 
 
 @pytest.mark.thorough
-def test_a_box_is_solved_with_tasks_of_its_own(tmp_path):
+def test_result_on_box_has_chosen_tasks(tmp_path):
     result = solve(evaluations=3000)
     tasks = result.tasks.descriptors
     assert tasks.shape == (20, 2)
-    # Sides of 1 and of 10 count alike.
+    # Sides of lengths 1 and 10 are scaled to the same length.
     assert np.allclose(np.ptp(result.tasks.positions, axis=0), 1.0)
     assert np.allclose(batch(result.solutions, tasks), result.fitness)
     kept = result.repertoire
@@ -152,16 +152,16 @@ def test_a_box_is_solved_with_tasks_of_its_own(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_run_on_a_box_goes_on_bit_for_bit(tmp_path):
+def test_resumed_run_on_box_equals_uninterrupted_run(tmp_path):
     whole = solve()
     solve(evaluations=500, out=tmp_path / "run")
-    gone_on = solve(out=tmp_path / "run", resume=True)
-    assert np.array_equal(whole.solutions, gone_on.solutions, equal_nan=True)
-    assert np.array_equal(whole.repertoire.tasks, gone_on.repertoire.tasks)
+    resumed = solve(out=tmp_path / "run", resume=True)
+    assert np.array_equal(whole.solutions, resumed.solutions, equal_nan=True)
+    assert np.array_equal(whole.repertoire.tasks, resumed.repertoire.tasks)
 
 
 @pytest.mark.slow
-def test_the_command_takes_a_box_and_behaviours(tmp_path, monkeypatch, capsys):
+def test_command_runs_domains_with_box_or_behaviour(tmp_path, monkeypatch, capsys):
     (tmp_path / "families_domain.py").write_text(
         "import taskelites as te\n"
         "def fitness(x, t):\n    return (-abs(x[:, 0] - t[:, 0]), x[:, 1:])\n"
@@ -182,7 +182,7 @@ def test_the_command_takes_a_box_and_behaviours(tmp_path, monkeypatch, capsys):
     assert te.load("box").worst.tolist() == [-1.0] * 30
 
 
-def test_mistakes_are_named():
+def test_invalid_arguments_raise_errors():
     with pytest.raises(ValueError, match=r"needs tasks with descriptors for its predictions, but these have none"):
         te.algorithms.ParametricTaskMapElites().bind(te.algorithms.Problem(te.Tasks(["a", "b"]), bounds=(0, 1), dim=2))
     with pytest.raises(ValueError, match=r"p_regression must be a probability between 0 and 1, not 2"):

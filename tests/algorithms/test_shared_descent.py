@@ -1,4 +1,4 @@
-"""The descent that `refine` runs, part by part."""
+"""The local search of `Result.refine`, part by part."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from taskelites.algorithms import Candidates, Evaluation
 from taskelites.algorithms.interface import replace
 from taskelites.algorithms.shared_descent import SharedDescent, SharedDescentCore
 
-# JaxLoop: one by one, the operations take longer to compile than they save.
+# Compiled, since compiling the operations one by one takes longer.
 adopt, tell, ask, chosen, direction, factor = (
     jax.jit(getattr(SharedDescentCore, name)) for name in ("adopt", "tell", "ask", "chosen", "direction", "factor")
 )
@@ -20,7 +20,7 @@ DIM = 3
 
 @pytest.fixture(scope="module")
 def core():
-    # Errors of 0.1 in each dimension alone: the metric is a ball of that radius.
+    # Independent errors of 0.1 in each dimension, so the metric is a ball of this radius.
     errors = np.sqrt(DIM) * 0.1 * np.eye(DIM)
     settings = SharedDescent(errors=errors, near=np.tile(np.arange(DIM), (50, 1)), digest="ball")
     return settings.bind(te.algorithms.Problem(TASKS, bounds=[(0, 1), (0, 10), (-1, 1)]), 16)
@@ -28,13 +28,13 @@ def core():
 
 @pytest.fixture
 def state(core):
-    """All tasks solved, in the middle of the box, with fitness 1."""
+    """All tasks are solved in the middle of the box, with fitness 1."""
     start = core.init(jax.random.key(0))
     middle = jnp.tile(jnp.array([0.5, 5.0, 0.0]), (50, 1))
     return adopt(core, start, Candidates(solutions=middle, niches=jnp.arange(50)), Evaluation(fitness=jnp.ones(50)))
 
 
-def test_the_metric_is_the_root_of_the_covariance_of_the_errors(core):
+def test_metric_is_square_root_of_error_covariance(core):
     root = np.asarray(factor(core, jnp.arange(4)))
     assert np.allclose(root, 0.1 * np.eye(DIM), atol=1e-5)
     skewed = replace(core, errors=jnp.array([[0.2, 0.2, 0.0], [0.0, 0.0, 0.1]]), near=jnp.zeros((50, 2), jnp.int32))
@@ -42,7 +42,7 @@ def test_the_metric_is_the_root_of_the_covariance_of_the_errors(core):
     assert np.allclose(root @ root.T, [[0.04, 0.04, 0], [0.04, 0.04, 0], [0, 0, 0]], atol=2e-6)
 
 
-def test_a_task_is_its_own_first_neighbour_also_among_duplicates():
+def test_first_neighbour_is_task_itself_even_among_duplicates():
     settings = SharedDescent(errors=np.eye(1), near=np.zeros((30, 1), int), digest="")
     core = settings.bind(te.algorithms.Problem(np.zeros((30, 2)), (0, 1), 1))
     neighbours = np.asarray(core.neighbours)
@@ -50,7 +50,7 @@ def test_a_task_is_its_own_first_neighbour_also_among_duplicates():
     assert all(len(set(row)) == len(row) for row in neighbours.tolist())
 
 
-def test_the_direction_is_the_gradient_of_what_was_tried(core, state):
+def test_direction_is_gradient_estimated_from_trials(core, state):
     slope = np.array([3.0, -4.0, 0.0])
     deltas = np.random.default_rng(0).normal(0, 0.05, state.deltas.shape)
     known = replace(state, deltas=jnp.asarray(deltas), gains=jnp.asarray(deltas @ slope))
@@ -62,8 +62,8 @@ def test_the_direction_is_the_gradient_of_what_was_tried(core, state):
     assert np.array_equal(np.asarray(nothing), np.zeros((8, DIM)))
 
 
-def test_neighbours_share_their_trials(core, state):
-    """Only the nearest neighbour of task 0 has tried something: the direction is its."""
+def test_direction_uses_trials_of_neighbours(core, state):
+    """Only the nearest neighbour of task 0 has a trial, which gives the direction."""
     neighbour = int(core.neighbours[0, 1])
     known = replace(
         state,
@@ -75,7 +75,7 @@ def test_neighbours_share_their_trials(core, state):
     assert found == pytest.approx([1, 0, 0], abs=1e-5)
 
 
-def test_half_go_in_turn_and_the_others_where_they_pay(core, state):
+def test_half_of_batch_goes_in_turn_and_half_by_promise(core, state):
     turns = []
     promising = replace(state, promise=jnp.zeros(50).at[jnp.array([7, 31])].set(1.0))
     for step in range(7):
@@ -88,7 +88,7 @@ def test_half_go_in_turn_and_the_others_where_they_pay(core, state):
     assert set(turns) == set(range(50))
 
 
-def test_a_trial_is_remembered_with_its_gain(core, state):
+def test_tell_stores_trial_with_its_gain(core, state):
     solutions = jnp.array([[0.6, 5.0, 0.0], [0.5, 6.0, 0.0], [0.5, 5.0, 0.5], [0.5, 5.0, 0.2]])
     candidates = Candidates(solutions=solutions, niches=jnp.array([4, 9, 11, 13]))
     told = Evaluation(fitness=jnp.array([1.5, 0.5, jnp.nan, 9.0]), told=jnp.array([True, True, True, False]))
@@ -98,12 +98,12 @@ def test_a_trial_is_remembered_with_its_gain(core, state):
     assert np.allclose(after.deltas[4, slot], [0.1, 0, 0], atol=1e-6)
     assert np.allclose(after.deltas[9, slot], [0, 0.1, 0], atol=1e-6)
     assert (float(after.gains[4, slot]), float(after.gains[9, slot])) == (0.5, -0.5)
-    assert not np.asarray(after.deltas[jnp.array([11, 13])]).any()  # one failed, the other was not told
+    assert not np.asarray(after.deltas[jnp.array([11, 13])]).any()  # one failed, the other was not evaluated
     assert np.allclose(after.length[jnp.array([4, 9, 11, 13])] / state.length[0], [1.5, 0.8, 0.8, 1])
     assert after.promise[jnp.array([4, 9, 11])].tolist() == [0.25, 0, 0]
 
 
-def test_predictions_that_lost_are_trials_too(core):
+def test_initial_solutions_that_are_not_elites_become_trials(core):
     start = core.init(jax.random.key(0))
     solutions = jnp.array([[0.5, 5, 0], [0.5, 5, 0], [0.6, 5, 0], [0.5, 5, 0.2]])
     candidates = Candidates(solutions=solutions, niches=jnp.array([3, 8, 3, 3]))
@@ -114,17 +114,17 @@ def test_predictions_that_lost_are_trials_too(core):
     assert after.trials[jnp.array([3, 8, 0])].tolist() == [3, 1, 0]
 
 
-def test_a_task_whose_predictions_failed_is_tried_with_other_elites(core):
+def test_unsolved_task_starts_from_another_elite(core):
     start = core.init(jax.random.key(0))
     only = Candidates(solutions=jnp.array([[0.9, 9.0, 0.8]]), niches=jnp.array([5]))
     state = adopt(core, start, only, Evaluation(fitness=jnp.array([1.0])))
     asked, _ = ask(core, replace(state, length=jnp.zeros(50)))
     assert np.allclose(asked.solutions, [0.9, 9.0, 0.8], atol=1e-6)
     nothing, _ = ask(core, replace(start, length=jnp.zeros(50)))
-    assert np.ptp(np.asarray(nothing.solutions), axis=0).min() > 0.3  # anywhere
+    assert np.ptp(np.asarray(nothing.solutions), axis=0).min() > 0.3  # random solutions
 
 
-def test_one_task_is_enough():
+def test_single_task():
     settings = SharedDescent(errors=np.eye(2), near=np.zeros((1, 1), int), digest="")
     core = settings.bind(te.algorithms.Problem([[0.5]], (0, 1), 2))
     assert (core.rows, core.neighbours.tolist()) == (1, [[0]])
@@ -132,8 +132,8 @@ def test_one_task_is_enough():
 
 
 @pytest.mark.slow
-def test_it_gains_more_than_the_general_search_from_the_same_predictions():
-    """A quadratic in ten dimensions whose optimum moves with the task; elites with noise."""
+def test_refine_gains_more_than_general_algorithm():
+    """The fitness is quadratic in ten dimensions, its optimum moves with the task, and the elites are noisy."""
     rng = np.random.default_rng(0)
     slope = rng.uniform(-0.3, 0.3, (2, 10))
     stretch = np.logspace(0, 1.5, 10)
