@@ -77,10 +77,10 @@ AUTO = (
     "test_auto.py::test_failed_attempts_do_not_make_worse_mate_promising",
 )
 PREDICTION = (
-    "test_prediction.py::test_a_plane_weighs_neighbours_by_the_tricube_of_their_distance",
-    "test_prediction.py::test_the_linear_fit_trusts_neighbours_of_the_same_posture",
-    "test_prediction.py::test_the_regressor_trusts_neighbours_of_the_same_posture",
-    "test_prediction.py::test_the_error_is_that_of_leaving_each_out",
+    "test_prediction.py::test_regression_weights_are_tricube_of_distance",
+    "test_prediction.py::test_linear_method_trusts_neighbours_of_same_posture",
+    "test_prediction.py::test_regressor_trusts_neighbours_of_same_posture",
+    "test_prediction.py::test_error_is_leave_one_out_error",
 )
 HISTORY = (
     "test_algorithms.py::test_history_row_equals_shorter_run[mt-map-elites-batch]",

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 import taskelites as te
 
 
-def test_descriptors_objects_and_both():
+def test_tasks_have_descriptors_or_objects_or_both():
     points = np.array([[0.0, 1.0], [2.0, 3.0]])
     assert te.Tasks(descriptors=points).pick(np.array([1])).tolist() == [[2.0, 3.0]]
     assert te.Tasks(["a", "b"]).pick(np.array([1, 1, 0])) == ["b", "b", "a"]
@@ -19,7 +19,7 @@ def test_descriptors_objects_and_both():
     assert te.Tasks(points).descriptors.tolist() == points.tolist()
 
 
-def test_the_user_s_array_is_neither_kept_nor_changed():
+def test_descriptors_are_a_read_only_copy():
     points = np.random.default_rng(0).random((10, 2))
     tasks = te.Tasks(descriptors=points)
     points[:] = 0
@@ -35,7 +35,7 @@ def test_neighbours_are_sorted_by_distance():
     assert np.array_equal(neighbours, expected)
 
 
-def test_a_distance_function_is_called_once_for_each_ordered_pair():
+def test_distance_function_is_called_once_per_ordered_pair():
     calls = []
 
     def distance(a, b):
@@ -49,7 +49,7 @@ def test_a_distance_function_is_called_once_for_each_ordered_pair():
     assert sorted(calls) == sorted((a, b) for a in words for b in words if a != b)
 
 
-def test_a_distance_matrix_may_be_asymmetric():
+def test_distance_matrix_may_be_asymmetric():
     matrix = np.array([[0, 1, 2], [5, 0, 1], [1, 2, 0]])
     tasks = te.Tasks("xyz"[i] for i in range(3))
     assert not tasks.has_distance
@@ -57,7 +57,7 @@ def test_a_distance_matrix_may_be_asymmetric():
     assert tasks.neighbours.tolist() == [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 
 
-def test_scale_makes_ranges_equal_for_the_distance_alone():
+def test_scale_changes_positions_but_not_descriptors():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1000.0]])
     assert te.Tasks(descriptors=points).neighbours[0].tolist() == [0, 1, 2]
     scaled = te.Tasks(descriptors=points * [1, 1], scale="range")
@@ -65,7 +65,7 @@ def test_scale_makes_ranges_equal_for_the_distance_alone():
     assert scaled.descriptors.tolist() == points.tolist()
 
 
-def test_cvt_is_even_seeded_and_in_the_box():
+def test_cvt_is_evenly_spaced_seeded_and_within_bounds():
     lower, upper = [0, -5], [1, 5]
     tasks = te.tasks.cvt(400, lower, upper, seed=3)
     points = tasks.descriptors
@@ -89,7 +89,7 @@ def test_grid_and_uniform():
     assert 1 <= uniform.min() < uniform.max() <= 2
 
 
-def test_files(tmp_path):
+def test_tasks_are_read_from_files(tmp_path):
     points = np.array([[0.5, 1.0], [2.0, -3.0]])
     np.save(tmp_path / "tasks.npy", points)
     assert te.tasks.read(tmp_path / "tasks.npy").descriptors.tolist() == points.tolist()
@@ -101,7 +101,7 @@ def test_files(tmp_path):
     assert named.descriptors.tolist() == points.tolist()
 
 
-def test_a_typo_in_the_first_line_is_no_header(tmp_path):
+def test_invalid_number_in_first_line_is_not_a_header(tmp_path):
     (tmp_path / "typo.csv").write_text("0.5,x\n2.0,-3.0\n")
     with pytest.raises(ValueError, match=r"typo.csv', line 1: expected 2 numbers, not '0.5,x'"):
         te.tasks.read(tmp_path / "typo.csv")
@@ -110,14 +110,14 @@ def test_a_typo_in_the_first_line_is_no_header(tmp_path):
         te.tasks.read(tmp_path / "latin.csv")
 
 
-def test_a_dataframe_is_an_array_of_descriptors():
+def test_dataframe_gives_descriptors():
     import pandas as pd
 
     frame = pd.DataFrame({"load": [0.1, 0.2], "speed": [1.0, 2.0]})
     assert te.Tasks(frame).descriptors.tolist() == [[0.1, 1.0], [0.2, 2.0]]
 
 
-def test_the_digest_tells_sets_apart():
+def test_digest_depends_on_descriptors():
     points = np.random.default_rng(0).random((10, 2))
     assert te.Tasks(descriptors=points).digest == te.Tasks(descriptors=points.copy()).digest
     assert te.Tasks(descriptors=points).digest != te.Tasks(descriptors=points.reshape(5, 4)).digest
@@ -129,7 +129,7 @@ def sphere(x, t):
 
 
 @pytest.mark.thorough
-def test_few_tasks_and_unequal_ranges_get_one_warning_each():
+def test_few_tasks_and_unequal_ranges_give_one_warning_each():
     points = np.random.default_rng(0).random((50, 2)) * [1, 100]
     with pytest.warns(te.errors.TaskWarning) as caught:
         te.solve(sphere, points, bounds=(0, 1), dim=2, call="batch", evaluations=10, replicates=2)
@@ -142,7 +142,7 @@ def test_few_tasks_and_unequal_ranges_get_one_warning_each():
 
 
 @pytest.mark.thorough
-def test_no_warning_where_there_is_nothing_to_warn_of(recwarn):
+def test_many_scaled_tasks_give_no_warning(recwarn):
     points = te.Tasks(descriptors=np.random.default_rng(0).random((200, 2)) * [1, 100], scale="range")
     te.solve(sphere, points, bounds=(0, 1), dim=2, call="batch", evaluations=10)
     assert len(recwarn) == 0
@@ -155,14 +155,14 @@ def line(**options):
     return te.Domain(name="line", fitness=lambda x, t: 0.0, tasks=np.zeros((3, 1)), bounds=(0, 1), dim=1, **options)
 
 
-def counted(values):
+def counted_function(values):
     calls = []
     return (lambda: calls.append(1) or values), calls
 
 
-def test_the_function_of_an_optimum_is_called_once_when_it_is_read():
+def test_optimum_function_is_called_once_when_first_read():
     values = np.arange(3.0)
-    function, calls = counted(values)
+    function, calls = counted_function(values)
     domain = line(optimum=function)
     other = line(optimum=function)
     assert not calls
@@ -173,7 +173,7 @@ def test_the_function_of_an_optimum_is_called_once_when_it_is_read():
     assert len(calls) == 2
 
 
-def test_an_optimum_may_be_values_or_unknown():
+def test_optimum_may_be_values_or_none():
     values = np.arange(3.0)
     assert line(optimum=values).optimum is values
     assert line(optimum=1.5).optimum == 1.5
@@ -183,8 +183,8 @@ def test_an_optimum_may_be_values_or_unknown():
         line().optimum = values
 
 
-def test_a_domain_with_an_optimum_is_replaced_copied_and_shown():
-    function, calls = counted(np.arange(3.0))
+def test_replace_copy_and_repr_of_domain_with_optimum():
+    function, calls = counted_function(np.arange(3.0))
     domain = line(optimum=function)
     assert replace(domain, tasks=np.zeros((2, 1)), optimum=None).optimum is None
     assert replace(domain, optimum=lambda: 2.0).optimum == 2.0
@@ -196,7 +196,7 @@ def test_a_domain_with_an_optimum_is_replaced_copied_and_shown():
 
 
 @pytest.mark.parametrize("read", [False, True])
-def test_a_domain_with_an_optimum_is_pickled(read):
+def test_pickled_domain_keeps_optimum(read):
     values = np.arange(3.0)
     domain = line(optimum=lambda: values)
     if read:

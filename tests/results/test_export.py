@@ -1,4 +1,4 @@
-"""Tables in files, archives of pyribs, and what a notebook shows."""
+"""Export to tables and pyribs archives, and the HTML representation in notebooks."""
 
 import builtins
 import csv
@@ -21,7 +21,7 @@ from taskelites.results.export import check_target, one_table, write_table
 
 
 def made(fitness, descriptors=None, **kwargs):
-    """A result that no run gave; the solution of task i is i, i + 0.5."""
+    """Return a result with the given fitness; the solution of task i is (i, i + 0.5)."""
     fitness = np.array(fitness, dtype=float)
     numbers = np.arange(len(fitness), dtype=float)
     tasks = te.Tasks(
@@ -48,7 +48,7 @@ def run(tmp_path):
 COLUMNS = ["task_id", "load", "fitness", "optimum", "evaluations", "last_improved", "solution_0", "solution_1"]
 
 
-def test_the_optimum_has_a_column_where_it_is_known():
+def test_known_optimum_has_a_column():
     frame = made([0.1, np.nan], names=["load"], optimum=np.array([1.0, 2.0])).to_dataframe()
     assert list(frame.columns) == COLUMNS
     assert frame["optimum"].tolist() == [1, 2]
@@ -56,10 +56,10 @@ def test_the_optimum_has_a_column_where_it_is_known():
     assert "optimum" not in made([0.1]).to_dataframe()
 
 
-def test_csv_keeps_every_bit(run, capsys):
+def test_csv_is_exact(run, capsys):
     assert main(["export", str(run)]) == 0
     assert capsys.readouterr().out == f"saved        {run}/tasks.csv (3 rows, 8 columns)\n"
-    with (run / "tasks.csv").open(newline="") as file:  # read by Python, whose float is exact
+    with (run / "tasks.csv").open(newline="") as file:  # read with Python's float, which is exact
         header, *rows = csv.reader(file)
     assert header == COLUMNS
     numbers = np.array([[float(cell or "nan") for cell in row] for row in rows])
@@ -67,7 +67,7 @@ def test_csv_keeps_every_bit(run, capsys):
     assert (run / "tasks.csv").read_text().splitlines()[2] == f"1,{1 / 3!r},,1.0,3,1,,"
 
 
-def test_csv_of_32_bits_is_the_same_in_32_bits(tmp_path):
+def test_csv_of_32_bit_numbers_is_exact(tmp_path):
     result = made([0.1, 1 / 3, 1e-30])
     result = replace(result, fitness=result.fitness.astype(np.float32))
     write_table(tmp_path / "x.csv", one_table([({}, result)]), result.tasks.names)
@@ -75,12 +75,12 @@ def test_csv_of_32_bits_is_the_same_in_32_bits(tmp_path):
     assert np.array_equal(np.array(read, np.float32), result.fitness)
 
 
-def test_parquet_keeps_every_bit(run):
+def test_parquet_is_exact(run):
     assert main(["export", str(run / "result.npz"), "--format", "parquet"]) == 0
     pd.testing.assert_frame_equal(pd.read_parquet(run / "tasks.parquet"), te.load(run).to_dataframe(), check_exact=True)
 
 
-def test_npz_holds_plain_arrays(run, tmp_path):
+def test_npz_contains_plain_arrays(run, tmp_path):
     assert main(["export", str(run), "--out", str(tmp_path / "x.npz")]) == 0
     result = te.load(run)
     with np.load(tmp_path / "x.npz", allow_pickle=False) as arrays:
@@ -95,7 +95,7 @@ def test_npz_holds_plain_arrays(run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_objects_are_text_whatever_they_say(kind, tmp_path):
+def test_task_objects_are_exported_as_text(kind, tmp_path):
     texts = ['a,"b"\n=1+1', "é", "x"]
     result = made([1, 2, 3], tasks=te.Tasks(texts))
     path = tmp_path / f"x.{kind}"
@@ -108,7 +108,7 @@ def test_objects_are_text_whatever_they_say(kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("default:.*the others are ignored")
-def test_replicates_are_told_by_a_column(tmp_path, capsys):
+def test_replicates_have_a_column(tmp_path, capsys):
     for number in (0, 2, 10):
         (tmp_path / f"replicate-{number}").mkdir()
         made([number, 5]).save(tmp_path / f"replicate-{number}/result.npz")
@@ -127,7 +127,7 @@ def test_replicates_are_told_by_a_column(tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("default:.*the others are ignored")
-def test_a_comparison_is_told_by_two_columns(tmp_path, capsys):
+def test_comparison_has_columns_for_algorithm_and_replicate(tmp_path, capsys):
     settings = {"algorithms": {"a b": {}, "random": {}}, "replicates": 2}
     document = {"format": "taskelites-comparison", "version": 1, "settings": settings}
     (tmp_path / "comparison.json").write_text(json.dumps(document))
@@ -148,7 +148,7 @@ def test_a_comparison_is_told_by_two_columns(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_an_export_replaces_an_earlier_one_only(run, kind, capsys):
+def test_export_overwrites_earlier_exports_only(run, kind, capsys):
     line = ["export", str(run), "--out", str(run / f"x.{kind}")]
     assert main(line) == 0
     first = (run / f"x.{kind}").read_bytes()
@@ -162,7 +162,7 @@ def test_an_export_replaces_an_earlier_one_only(run, kind, capsys):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_an_earlier_export_is_known_whatever_the_descriptors_are_called(tmp_path, kind, monkeypatch):
+def test_earlier_export_is_recognised_for_any_descriptor_names(tmp_path, kind, monkeypatch):
     opened = []
 
     class Watched(zipfile.ZipFile):
@@ -184,7 +184,7 @@ def test_an_earlier_export_is_known_whatever_the_descriptors_are_called(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_descriptors_with_the_name_of_another_column_are_exported_beside_it(tmp_path, kind):
+def test_descriptors_with_reserved_names_are_exported(tmp_path, kind):
     tasks = te.Tasks(descriptors=[[1.0, 2.0], [3.0, 4.0]], names=Names(["optimum", "replicate"]))
     result = made([0.1, 0.2], tasks=tasks, optimum=np.array([8.0, 9.0]))
     frame = one_table([({"replicate": i}, result) for i in range(2)])
@@ -203,7 +203,7 @@ def test_descriptors_with_the_name_of_another_column_are_exported_beside_it(tmp_
     assert table["replicate"].tolist() == [0, 0, 1, 1]
 
 
-def test_the_result_itself_stays(run, capsys):
+def test_export_does_not_overwrite_the_result(run, capsys):
     before = (run / "result.npz").read_bytes()
     assert main(["export", str(run), "--out", str(run / "result.npz")]) == 2
     assert "not an earlier export, so it is not overwritten" in capsys.readouterr().err
@@ -220,19 +220,19 @@ def test_the_result_itself_stays(run, capsys):
         (["{run}/.."], "there is no result .*; there are some in its folders 'run' to 'run'"),
     ],
 )
-def test_what_export_refuses(run, words, message, capsys):
+def test_invalid_arguments_of_export(run, words, message, capsys):
     assert main(["export", *(word.format(run=run) for word in words)]) == 2
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_run_without_a_result_says_what_to_do(tmp_path, capsys):
+def test_export_of_unfinished_run_raises_error(tmp_path, capsys):
     (tmp_path / "run.json").write_text('{"format": "taskelites-run", "version": 1}')
     assert main(["export", str(tmp_path)]) == 2
     assert "has no result yet, since it has neither ended nor been stopped" in capsys.readouterr().err
 
 
 def without(monkeypatch, missing):
-    """As if a package were not installed."""
+    """Make imports of a package fail, as if it was not installed."""
     real = builtins.__import__
 
     def look(name, *args, **kwargs):
@@ -243,7 +243,7 @@ def without(monkeypatch, missing):
     monkeypatch.setattr(builtins, "__import__", look)
 
 
-def test_missing_packages_are_named(run, monkeypatch, capsys):
+def test_missing_packages_raise_errors(run, monkeypatch, capsys):
     without(monkeypatch, "pyarrow")
     assert main(["export", str(run), "--format", "parquet"]) == 2
     assert "Parquet needs the package pyarrow: pip install 'taskelites[parquet]'" in capsys.readouterr().err
@@ -252,7 +252,7 @@ def test_missing_packages_are_named(run, monkeypatch, capsys):
         made([1]).to_pyribs()
 
 
-def test_each_elite_is_in_the_cell_of_its_task(small_arm):
+def test_pyribs_archive_has_each_elite_in_cell_of_its_task(small_arm):
     result = te.solve(small_arm, evaluations=300)
     assert 0 < result.coverage < 1
     archive = result.to_pyribs()
@@ -268,13 +268,13 @@ def test_each_elite_is_in_the_cell_of_its_task(small_arm):
     assert archive.stats.coverage == result.coverage
 
 
-def test_pyribs_draws_the_archive(small_arm):
+def test_pyribs_plots_the_archive(small_arm):
     visualize = pytest.importorskip("ribs.visualize")
     archive = te.solve(small_arm, evaluations=300).to_pyribs()
     _, axes = plt.subplots()
     visualize.cvt_archive_heatmap(archive, axes)
     assert len(axes.collections[0].get_paths()) == 200
-    # Whole cells: beyond the outermost tasks there is room on all sides.
+    # The bounds leave a margin around the outermost tasks, so that their cells are complete.
     low, high = archive.centroids.min(axis=0), archive.centroids.max(axis=0)
     assert (archive.lower_bounds < low).all()
     assert (archive.upper_bounds > high).all()
@@ -282,9 +282,9 @@ def test_pyribs_draws_the_archive(small_arm):
     plt.close("all")
 
 
-def test_ranges_of_the_archive():
+def test_bounds_of_pyribs_archive():
     archive = made([1, 2, 3, 4], [[0, 7], [1, 7], [2, 7], [4, 7]]).to_pyribs()
-    # Of four tasks in two dimensions a cell is half as wide as all; what does not vary gets a width of one.
+    # With four tasks in two dimensions, a cell is half as wide as the range. A constant descriptor gets a width of one.
     assert archive.lower_bounds.tolist() == [-1, 6.5]
     assert archive.upper_bounds.tolist() == [5, 7.5]
     given = made([1, 2]).to_pyribs(ranges=[(0, 1)], qd_score_offset=-3.0)
@@ -292,20 +292,20 @@ def test_ranges_of_the_archive():
     assert given.stats.qd_score == 1 + 2 + 2 * 3
 
 
-def test_equal_descriptors_keep_the_best_elite_and_say_so():
+def test_equal_descriptors_keep_best_elite_with_warning():
     result = made([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
     with pytest.warns(te.errors.TaskWarning, match="1 of 4 tasks share their descriptors with another"):
         archive = result.to_pyribs()
     assert sorted(archive.data("objective").tolist()) == [2, 5]
 
 
-def test_nothing_solved_is_an_empty_archive():
+def test_unsolved_result_gives_empty_archive():
     archive = made([np.nan, np.nan]).to_pyribs()
     assert archive.empty
     assert archive.cells == 2
 
 
-def test_what_pyribs_can_not_have():
+def test_invalid_arguments_of_to_pyribs():
     with pytest.raises(ValueError, match="to_pyribs needs descriptors for the centroids"):
         made([1, 2], tasks=te.Tasks(["a", "b"])).to_pyribs()
     with pytest.raises(TypeError, match="to_pyribs takes centroids from the result; leave it out"):
@@ -315,21 +315,21 @@ def test_what_pyribs_can_not_have():
 HISTORY = {"evaluations": [10, 100, 1000], "mean": [0.0, 1.0, 2.0], "q05": [-1, 0, 1], "q95": [1, 2, 3]}
 
 
-def test_a_notebook_shows_the_summary_and_the_curve():
+def test_notebook_shows_summary_and_curve():
     history = {name: np.array(column) for name, column in HISTORY.items()}
     page = made(
         [1, 2], history=history, settings={"algorithm": {"name": "mine"}, "problem": "p", "seed": 3}
     )._repr_html_()
-    tree = ElementTree.parse(io.StringIO(page))  # well formed
+    tree = ElementTree.parse(io.StringIO(page))  # must be well formed
     assert tree.find(".//strong").text == "Result of mine on p, seed 3"
     cells = [[cell.text for cell in row] for row in tree.iter("tr")]
     assert cells[:3] == [["evaluations", "9"], ["coverage", "100 % (2 of 2 tasks)"], ["mean", "1.5"]]
-    # Over the logarithm of the evaluations; from -1 at the lower edge to 3 at the upper.
+    # The x-axis is logarithmic; the y-axis goes from -1 at the bottom to 3 at the top.
     assert tree.find(".//polyline").get("points") == "0.0,67.5 110.0,45.0 220.0,22.5"
     assert "<svg" not in made([1, 2])._repr_html_()
 
 
-def test_a_notebook_shows_hostile_text_as_text():
+def test_notebook_escapes_html():
     hostile = "<script>alert('x')</script>\"&"
     page = made([1, np.nan], settings={"problem": hostile, "algorithm": "odd"}, failed=2, failures={hostile: 2})
     assert "<script" not in page._repr_html_()
@@ -337,7 +337,7 @@ def test_a_notebook_shows_hostile_text_as_text():
     ElementTree.parse(io.StringIO(page._repr_html_()))
 
 
-def test_a_notebook_shows_a_comparison():
+def test_notebook_shows_comparison():
     row = {"evaluations": 9, "seconds": 0.5, "coverage": 1.0, "mean": 1.5, "lowest": 1.0}
     run = made([1, 2], history={name: np.array([value]) for name, value in row.items()})
     found = te.Comparison(results={"<b>": [run]})
@@ -347,7 +347,7 @@ def test_a_notebook_shows_a_comparison():
     assert repr(found) == "<Comparison: 1 algorithm, 1 run of 9 evaluations>"
 
 
-def test_one_and_none_read_well():
+def test_singular_and_unsolved_results_in_repr_and_summary():
     assert repr(made([0.5])) == "<Result: 1 of 1 task solved, mean fitness 0.5, 9 evaluations>"
     nothing = replace(made([np.nan, np.nan]), evaluations=1)
     assert repr(nothing) == "<Result: 0 of 2 tasks solved, 1 evaluation>"

@@ -1,4 +1,4 @@
-"""Predictions against hand-worked cases, and the choice of the method."""
+"""Predictions against hand-calculated cases, and the choice of the method."""
 
 import tracemalloc
 
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(7)
 
 
 def made(tasks, solutions, bounds=None, fitness=None, **kwargs):
-    """A result made by hand; NaN solutions are unsolved tasks."""
+    """Return a result with the given elites; rows with NaN are unsolved tasks."""
     solutions = np.asarray(solutions, float)
     number = len(solutions)
     unsolved = np.isnan(solutions).any(axis=1)
@@ -36,13 +36,13 @@ def linear_family(number=60, k=2, dim=3):
     return tasks, lambda places: start + places @ slope
 
 
-def test_nearest_is_the_nearest():
+def test_nearest_copies_nearest_elite():
     result = made([[0.0], [1.0], [3.0]], [[10.0], [20.0], [30.0]], [0, 100])
     assert result.predict([[0.4], [1.9], [2.1]], "nearest").tolist() == [[10.0], [20.0], [30.0]]
 
 
-def test_blend_weighs_by_the_inverse_square_of_the_distance():
-    # Three neighbours at most: of distances 1 and 2 (and 4), weights 1, 1/4 and 1/16.
+def test_blend_weights_are_inverse_squared_distances():
+    # Distances 1, 2 and, for three neighbours, 4 give weights 1, 1/4 and 1/16.
     result = made([[0.0], [3.0]], [[10.0], [20.0]], [0, 100])
     assert result.predict([[1.0]], "blend")[0, 0] == pytest.approx((10 + 20 / 4) / 1.25)
     predictor = Predictor(np.array([[0.0], [3.0], [5.0]]), np.array([[10.0], [20.0], [40.0]]), np.zeros(3))
@@ -51,7 +51,7 @@ def test_blend_weighs_by_the_inverse_square_of_the_distance():
     assert found == pytest.approx((10 + 20 / 4 + 40 / 16) / (1 + 1 / 4 + 1 / 16))
 
 
-def test_a_linear_family_is_predicted_exactly_and_known_as_such():
+def test_linear_elites_are_predicted_exactly_by_linear_method():
     for k, dim in ((1, 1), (2, 3), (5, 4)):
         tasks, true = linear_family(80, k, dim)
         result = made(tasks, true(tasks), [-10, 10])
@@ -63,16 +63,16 @@ def test_a_linear_family_is_predicted_exactly_and_known_as_such():
         assert np.array_equal(result.predict(places), found.solutions)
 
 
-def test_the_linear_fit_goes_on_beyond_the_tasks_but_not_beyond_the_bounds():
+def test_linear_method_extrapolates_within_bounds():
     tasks = np.linspace(0, 1, 30)[:, None]
     result = made(tasks, 2 * tasks, [0, 2.5])
     assert result.predict([[1.1], [9.0], [-9.0]], "linear").ravel() == pytest.approx([2.2, 2.5, 0.0])
-    by_hand = made(tasks, 2 * tasks)  # knows no bounds: the range of its elites
+    by_hand = made(tasks, 2 * tasks)  # without bounds, the range of the elites
     assert by_hand.predict([[1.1], [-1.0]], "linear").ravel() == pytest.approx([2.0, 0.0])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_predictions_stay_inside_the_bounds_of_each_dimension(method):
+def test_predictions_stay_within_bounds_of_each_dimension(method):
     tasks = RNG.random((200, 3))
     bounds = [(-1.0, 1.0), (100.0, 200.0)]
     solutions = RNG.uniform([-1, 100], [1, 200], (200, 2))
@@ -83,7 +83,7 @@ def test_predictions_stay_inside_the_bounds_of_each_dimension(method):
 
 
 @pytest.mark.parametrize("method", [None, *METHODS])
-def test_one_solved_task_is_all_there_is(method):
+def test_single_solved_task_gives_its_elite(method):
     result = made([[0.0, 0], [1, 1], [2, 2]], [[np.nan] * 2, [0.25, 0.5], [np.nan] * 2], [0, 1])
     found = result.predict([[5.0, 5], [1, 1], [0, 0]], method, report=True)
     assert found.solutions.tolist() == [[0.25, 0.5]] * 3
@@ -104,7 +104,7 @@ def test_unsolved_tasks_are_ignored(method):
 
 
 @pytest.mark.parametrize("method", [None, *METHODS])
-def test_a_solved_task_has_its_elite_and_of_equal_tasks_the_best_counts(method):
+def test_solved_task_gives_best_elite_of_equal_tasks(method):
     tasks = np.repeat(RNG.random((20, 2)), 2, axis=0)
     solutions = RNG.random((40, 3))
     fitness = RNG.random(40)
@@ -115,7 +115,7 @@ def test_a_solved_task_has_its_elite_and_of_equal_tasks_the_best_counts(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_fewer_elites_than_a_plane_needs_give_something_between_them(method, number):
+def test_few_elites_give_predictions_between_them(method, number):
     tasks = RNG.random((number, 4))
     solutions = RNG.uniform(0.25, 0.75, (number, 2))
     found = made(tasks, solutions).predict(RNG.random((10, 4)), method)
@@ -125,15 +125,15 @@ def test_fewer_elites_than_a_plane_needs_give_something_between_them(method, num
 
 
 @pytest.mark.parametrize("method", [None, *METHODS])
-def test_tasks_that_do_not_differ(method):
-    constant = np.column_stack([np.linspace(0, 1, 30), np.full(30, 7.0)])  # one descriptor never changes
+def test_constant_descriptors(method):
+    constant = np.column_stack([np.linspace(0, 1, 30), np.full(30, 7.0)])  # one descriptor is constant
     result = made(constant, constant[:, :1], [0, 1])
     assert result.predict([[0.505, 7.0]], method)[0, 0] == pytest.approx(0.505, abs=0.02)
     one_place = made(np.zeros((30, 2)), RNG.random((30, 1)), [0, 1])
     assert np.isfinite(one_place.predict([[1.0, 1.0], [0.0, 0.0]], method)).all()
 
 
-def test_scaled_descriptors_are_scaled_for_new_tasks_too():
+def test_new_tasks_are_scaled_like_solved_ones():
     raw = np.column_stack([RNG.random(100), RNG.random(100) * 1000])
     solutions = raw / [1, 1000]
     scaled = made(te.Tasks(descriptors=raw, scale="range"), solutions, [0, 1])
@@ -144,8 +144,8 @@ def test_scaled_descriptors_are_scaled_for_new_tasks_too():
     assert scaled.predict(place)[0] == pytest.approx([0.2, 0.9], abs=1e-6)
 
 
-def test_a_plane_weighs_neighbours_by_the_tricube_of_their_distance():
-    # Against least squares, one neighbour's solution 1 and the others' 0; the reach is 1.1 times the furthest.
+def test_regression_weights_are_tricube_of_distance():
+    # Weighted least squares for unit vectors of solutions. The reach is 1.1 times the largest distance.
     tricube = [(1 - (1 / 2.2) ** 3) ** 3, (1 - (1.5 / 2.2) ** 3) ** 3, (1 - (2 / 2.2) ** 3) ** 3]
     assert tricube == pytest.approx([0.7439, 0.3187, 0.0154], abs=1e-4)
     places = np.array([1.0, -1.5, 2.0])
@@ -159,32 +159,32 @@ def test_a_plane_weighs_neighbours_by_the_tricube_of_their_distance():
     )
 
 
-# Six neighbours of the task at 0, the nearest first: their places and their solutions. Solutions differ from the first
-# one by 0.1 to 0.4, and the last is another posture. The nearer quarter of them ends at 0.2, so the scale is 0.4.
+# Positions and solutions of six neighbours of the task at 0, the nearest first. The solutions differ from the first one
+# by 0.1 to 0.4; the last one is another posture. The first quartile of the differences is 0.2, so the scale is 0.4.
 PLACES = np.array([1.0, -2.0, 3.0, 4.0, -5.0, 6.0])
 SOLUTIONS = np.array([0.3, 0.4, 0.1, 0.6, 0.7, 3.3])
 TRUST = np.array([1.0, *np.exp([-1 / 32, -1 / 8, -9 / 32, -1 / 2]), 0.0])
 
 
 def predicted_by(method, variant):
-    """What a variant of a method makes of these six."""
+    """Return the prediction of a variant of a method from these six neighbours."""
     predictor = Predictor(PLACES[:, None], SOLUTIONS[:, None], np.zeros(6), np.zeros(1), np.full(1, 4.0))
     rule, _ = predictor._variants(method)[variant]
     predictor.__dict__["_known"] = {method: (rule, 6, 0.0)}
     return predictor.predict(np.zeros((1, 1)), method).solutions[0, 0]
 
 
-def test_the_linear_fit_trusts_neighbours_of_the_same_posture():
+def test_linear_method_trusts_neighbours_of_same_posture():
     weights = (1 - np.abs(PLACES / 6.6) ** 3) ** 3 * TRUST
     expected = np.polyfit(PLACES, SOLUTIONS, 1, w=np.sqrt(weights))[1]
     assert predicted_by("linear", 0) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_regressor_trusts_neighbours_of_the_same_posture():
-    """Ordinary kriging, its unknown mean by a Lagrange multiplier."""
+def test_regressor_trusts_neighbours_of_same_posture():
+    """Ordinary kriging; a Lagrange multiplier accounts for the unknown mean."""
 
     def kernel(distance):
-        scaled = np.sqrt(3) * np.abs(distance) / 18  # three times the distance to the furthest
+        scaled = np.sqrt(3) * np.abs(distance) / 18  # three times the largest distance
         return (1 + scaled) * np.exp(-scaled)
 
     for variant, noise in enumerate((0.001, 0.03, 0.3)):
@@ -195,8 +195,8 @@ def test_the_regressor_trusts_neighbours_of_the_same_posture():
         assert predicted_by("regressor", variant) == pytest.approx(weights @ SOLUTIONS, abs=1e-6)
 
 
-def test_two_postures_are_not_mixed():
-    """Left of 0.5 the solution is near 0.1, right of it near 0.9: nothing lies between, and a fit must not go there."""
+def test_prediction_does_not_average_two_postures():
+    """Solutions are near 0.1 for tasks below 0.5 and near 0.9 above. No prediction should lie between."""
     tasks = RNG.random((300, 1))
     solutions = np.where(tasks < 0.5, 0.1, 0.9) + 0.05 * tasks
     result = made(tasks, solutions, [0, 1])
@@ -210,7 +210,7 @@ def test_two_postures_are_not_mixed():
     assert result.predict(places, report=True).method in ("linear", "regressor")
 
 
-def test_noise_is_smoothed():
+def test_noisy_elites_are_smoothed():
     tasks, true = linear_family(400)
     result = made(tasks, true(tasks) + RNG.normal(0, 0.2, (400, 3)), [-10, 10])
     places = RNG.random((200, 2))
@@ -223,8 +223,8 @@ def test_noise_is_smoothed():
     assert np.abs(found.solutions - true(places)).mean() < 0.5 * error("nearest")
 
 
-def test_elites_that_differ_much_and_not_by_their_tasks_are_copied():
-    """Their mean is nearer to one that is left out than any other is, but it may be no solution at all."""
+def test_unrelated_elites_are_copied():
+    """The mean of the elites has the lowest leave-one-out error, but is not necessarily a good solution."""
     result = made(RNG.random((300, 2)), RNG.random((300, 8)), [0, 1])
     found = result.predict(RNG.random((20, 2)), report=True)
     assert found.errors["regressor"] < found.errors["nearest"]
@@ -232,7 +232,7 @@ def test_elites_that_differ_much_and_not_by_their_tasks_are_copied():
     assert found.error == found.errors["nearest"]
 
 
-def test_the_error_is_that_of_leaving_each_out():
+def test_error_is_leave_one_out_error():
     tasks, solutions = RNG.random((40, 2)), RNG.random((40, 3))
     predictor = Predictor(tasks, solutions, np.zeros(40), np.zeros(3), np.full(3, 2.0))
     apart = []
@@ -243,12 +243,12 @@ def test_the_error_is_that_of_leaving_each_out():
     assert predictor.errors["nearest"] == pytest.approx(np.sqrt(apart).mean() ** 2)
 
 
-def test_of_equally_good_methods_the_simplest_is_chosen():
+def test_simplest_of_equally_good_methods_is_chosen():
     result = made(RNG.random((50, 2)), np.full((50, 2), 0.5), [0, 1])
     assert result.predict([[0.5, 0.5]], report=True).method == "nearest"
 
 
-def test_a_large_archive_is_sampled_and_takes_little_memory():
+def test_large_archive_is_sampled_with_little_memory():
     tasks = RNG.random((50_000, 3))
     predictor = Predictor(tasks, np.sin(tasks @ RNG.normal(size=(3, 36))), np.zeros(50_000))
     assert len(predictor._sample) == SAMPLE
@@ -262,7 +262,7 @@ def test_a_large_archive_is_sampled_and_takes_little_memory():
     assert again.errors == predictor.errors
 
 
-def test_new_tasks_may_be_tasks_none_or_wrong():
+def test_new_tasks_are_validated():
     tasks, true = linear_family()
     result = made(te.Tasks(list("abc" * 20), descriptors=tasks), true(tasks), [-10, 10])
     named = te.Tasks(["x", "y"], descriptors=[[0.1, 0.2], [0.3, 0.4]])
@@ -288,7 +288,7 @@ def test_new_tasks_may_be_tasks_none_or_wrong():
         made([[0.0]], [[np.nan]]).predict([[0.0]])
 
 
-def test_a_saved_result_predicts_the_same(tmp_path):
+def test_loaded_result_gives_same_predictions(tmp_path):
     tasks, true = linear_family()
     result = made(tasks, true(tasks) + RNG.normal(0, 0.1, (60, 3)), [-10, 10])
     places = RNG.random((20, 2))
@@ -304,7 +304,7 @@ def gap(domain, solutions):
 
 
 @pytest.mark.thorough
-def test_unseen_arms_come_nearer_than_by_copying():
+def test_predictions_for_arm_are_better_than_copies():
     result = te.solve(te.domain("arm", tasks=500), evaluations=200_000)
     new = te.domain("arm", tasks=RNG.random((300, 2)))
     copied = gap(new, result.predict(new.tasks, "nearest"))
@@ -314,7 +314,7 @@ def test_unseen_arms_come_nearer_than_by_copying():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [5000, 500])
 @pytest.mark.parametrize("target", [(1.0, 1.0), (0.5, 0.5)])
-def test_the_target_for_unseen_arms(target, number):
+def test_prediction_and_refinement_for_arm_reach_documented_gap(target, number):
     new = te.domain("arm", tasks=te.tasks.uniform(1000, [0, 0], [1, 1], seed=100).descriptors, target=target)
     domain = te.domain("arm", tasks=number, target=target)
     for result in te.solve(domain, evaluations=1_000_000, replicates=3):

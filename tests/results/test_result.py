@@ -27,7 +27,7 @@ def assert_equal(a, b):
     assert (a.evaluations, a.failed, a.infeasible) == (b.evaluations, b.failed, b.infeasible)
 
 
-def test_save_and_load_keep_every_bit(result, tmp_path):
+def test_saved_result_is_loaded_exactly(result, tmp_path):
     loaded = te.load(result.save(tmp_path / "a.npz"))
     assert_equal(loaded, result)
     assert loaded.tasks.names == ("load", "speed")
@@ -36,21 +36,21 @@ def test_save_and_load_keep_every_bit(result, tmp_path):
     assert_equal(te.load(loaded.save(tmp_path / "b.npz")), result)
 
 
-def test_the_optimum_is_kept(small_arm, tmp_path):
+def test_optimum_is_saved_with_result(small_arm, tmp_path):
     result = te.solve(small_arm, evaluations=5000)
     loaded = te.load(result.save(tmp_path / "arm.npz"))
     assert loaded.gap == result.gap > 0
     assert np.array_equal(loaded.worst, result.worst)
 
 
-def test_objects_are_kept_as_their_text(tmp_path):
+def test_task_objects_are_saved_as_text(tmp_path):
     tasks = te.Tasks([(i, "é<script>") for i in range(250)], descriptors=np.linspace(0, 1, 250)[:, None])
     result = te.solve(lambda x, t: -abs(x[0] - t[0] / 250), tasks, bounds=(0, 1), dim=1, evaluations=200)
     loaded = te.load(result.save(tmp_path / "objects.npz"))
     assert loaded.tasks.objects[3] == "(3, 'é<script>')"
 
 
-def test_no_pickle_is_written_and_none_is_read(result, tmp_path):
+def test_files_contain_no_pickle(result, tmp_path):
     path = result.save(tmp_path / "a.npz")
     with np.load(path, allow_pickle=False) as contents:
         assert all(contents[name].dtype.kind in "fiuU" for name in contents.files)
@@ -60,7 +60,7 @@ def test_no_pickle_is_written_and_none_is_read(result, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "flipped", "foreign", "other npz"])
-def test_a_damaged_file_is_named(result, damage, tmp_path):
+def test_damaged_file_raises_error(result, damage, tmp_path):
     path = result.save(tmp_path / "a.npz")
     data = bytearray(path.read_bytes())
     if damage == "flipped":
@@ -72,7 +72,7 @@ def test_a_damaged_file_is_named(result, damage, tmp_path):
         te.load(path)
 
 
-def test_a_newer_format_asks_for_an_upgrade(result, tmp_path):
+def test_newer_format_or_unequal_lengths_raise_error(result, tmp_path):
     arrays, about = result._contents()
     np.savez(tmp_path / "new.npz", about=np.array(json.dumps(about | {"version": 99})), **arrays)
     with pytest.raises(ValueError, match=r"has format version 99, and this taskelites reads up to 1; upgrade it"):
@@ -92,7 +92,7 @@ def test_a_newer_format_asks_for_an_upgrade(result, tmp_path):
         {"last_improved": np.zeros(225)},
     ],
 )
-def test_wrong_arrays_are_refused(result, change, tmp_path):
+def test_arrays_of_wrong_shape_or_type_raise_error(result, change, tmp_path):
     arrays, about = result._contents()
     np.savez(tmp_path / "odd.npz", about=np.array(json.dumps(about)), **arrays | change)
     with pytest.raises(ValueError, match=r"odd.npz' is damaged: its "):
@@ -100,13 +100,13 @@ def test_wrong_arrays_are_refused(result, change, tmp_path):
 
 
 @pytest.mark.parametrize("about", ['{"format": "taskelites-result", "version": Infinity}', "[" * 100_000, "[]", "3"])
-def test_wrong_descriptions_are_refused(about, tmp_path):
+def test_invalid_json_raises_error(about, tmp_path):
     np.savez(tmp_path / "odd.npz", about=np.array(about))
     with pytest.raises(ValueError, match=r"odd.npz' is damaged or not a taskelites result"):
         te.load(tmp_path / "odd.npz")
 
 
-def test_a_full_disk_leaves_the_old_file(result, tmp_path, monkeypatch):
+def test_full_disk_keeps_the_old_file(result, tmp_path, monkeypatch):
     path = result.save(tmp_path / "a.npz")
     before = path.read_bytes()
 
@@ -121,7 +121,7 @@ def test_a_full_disk_leaves_the_old_file(result, tmp_path, monkeypatch):
     assert zipfile.is_zipfile(path)
 
 
-def test_wrong_paths_are_named(result, tmp_path):
+def test_invalid_paths_raise_errors(result, tmp_path):
     with pytest.raises(ValueError, match=r"path must end in .npz, not 'a.pkl'"):
         result.save(tmp_path / "a.pkl")
     with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere' to write 'a.npz' to"):
@@ -131,7 +131,7 @@ def test_wrong_paths_are_named(result, tmp_path):
 
 
 @pytest.mark.thorough
-def test_the_dataframe_has_a_row_a_task(result):
+def test_dataframe_has_one_row_per_task(result):
     words = te.Tasks([f"w{i}" for i in range(200)], descriptors=np.arange(200.0)[:, None])
     named = te.solve(lambda x, t: x[0], words, bounds=(0, 1), dim=1, evaluations=10).to_dataframe()
     assert named["task"].tolist()[3] == "w3"
@@ -143,7 +143,7 @@ def test_the_dataframe_has_a_row_a_task(result):
     assert frame["fitness"].isna().sum() == (~result.solved).sum()
 
 
-def test_names_that_an_earlier_version_took_are_kept(result, tmp_path):
+def test_reserved_names_in_old_files_are_accepted(result, tmp_path):
     arrays, about = result._contents()
     old = json.dumps(about | {"task_names": ["optimum", "solution_1"]})
     np.savez(tmp_path / "old.npz", about=np.array(old), **arrays | {"optimum": np.full(225, 7.0)})
@@ -157,7 +157,7 @@ def test_names_that_an_earlier_version_took_are_kept(result, tmp_path):
     assert frame["descriptor_optimum"].tolist() == result.tasks.descriptors[:, 0].tolist()
     assert (frame["optimum"] == 7).all()
     assert np.array_equal(frame["solution_1"], result.solutions[:, 1], equal_nan=True)
-    # Whatever is made of it goes on with these names.
+    # Objects made from the result keep these names.
     assert te.load(loaded.save(tmp_path / "again.npz")).tasks.names == loaded.tasks.names
     assert te.Tasks(descriptors=[[0.0, 1.0]], names=loaded.tasks.names).names == loaded.tasks.names
     with pytest.raises(ValueError, match=r"names must be unique and different from .* but 'optimum' is not"):
@@ -168,7 +168,7 @@ def test_names_that_an_earlier_version_took_are_kept(result, tmp_path):
         te.load(tmp_path / "twice.npz")
 
 
-def test_columns_that_would_clash_are_renamed_by_one_rule():
+def test_clashing_column_names_get_a_prefix():
     assert column_names(["load", "speed"]) == ("load", "speed")
     assert column_names(["optimum", "descriptor_optimum", "algorithm"]) == (
         "descriptor_descriptor_optimum",
@@ -177,7 +177,7 @@ def test_columns_that_would_clash_are_renamed_by_one_rule():
     )
 
 
-def test_predict_copies_the_nearest_solved_task(result):
+def test_predict_copies_nearest_solved_task(result):
     points = result.tasks.descriptors
     unsolved, solved = np.flatnonzero(~result.solved), np.flatnonzero(result.solved)
     assert np.array_equal(result.predict(points[solved]), result.solutions[solved])
@@ -189,7 +189,7 @@ def test_predict_copies_the_nearest_solved_task(result):
         result.predict([[1, 2, 3]])
 
 
-def test_it_says_what_it_is(result):
+def test_repr_and_summary(result):
     assert repr(result) == f"<Result: {result.solved.sum()} of 225 tasks solved, mean fitness " + (
         f"{np.nanmean(result.fitness):.6g}, 1,000 evaluations>"
     )
