@@ -1,4 +1,4 @@
-"""The plots of a run, by the data that they draw."""
+"""The data that the plots of a run draw."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +18,7 @@ def _closed_figures():
 
 
 def made(fitness, solutions=None, history=None, **settings):
-    """A result that no run gave."""
+    """Return a result with the given fitness."""
     number = len(fitness)
     return te.Result(
         solutions=np.zeros((number, 3)) if solutions is None else np.array(solutions, dtype=float),
@@ -33,7 +33,7 @@ def made(fitness, solutions=None, history=None, **settings):
 
 
 def rows(coverage, mean, evaluations=(10, 20, 40)):
-    """A history."""
+    """Return a history."""
     mean = np.array(mean, dtype=float)
     return {
         "evaluations": evaluations,
@@ -54,7 +54,7 @@ def line(axes, label):
     return found
 
 
-def test_curves_of_a_run_are_its_mean_median_and_band():
+def test_curves_of_run_are_mean_median_and_band():
     axes = show.curves(made([1, 2], history=FULL))
     assert line(axes, "mean").get_xydata().tolist() == [[10, 1], [20, 2], [40, 4]]
     assert line(axes, "median").get_xydata().tolist() == [[10, 1.5], [20, 2.5], [40, 4.5]]
@@ -62,11 +62,11 @@ def test_curves_of_a_run_are_its_mean_median_and_band():
     corners = {tuple(point) for point in band.get_paths()[0].vertices.tolist()}
     assert corners == {(10, -1), (20, 0), (40, 2), (10, 4), (20, 5), (40, 7)}
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("evaluations", "fitness", "log")
-    assert axes.figure.axes == [axes]  # all tasks were solved all the time
+    assert axes.figure.axes == [axes]  # all tasks are solved, so there is no axis for the coverage
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["5 to 95 % of tasks", "mean", "median"]
 
 
-def test_coverage_below_one_has_an_axis_on_the_right_behind_the_fitness():
+def test_coverage_below_one_has_a_second_axis_behind_fitness():
     axes = show.curves(made([1, np.nan], history=HALF), xscale="linear")
     left, right = axes.figure.axes
     assert left is axes
@@ -80,18 +80,18 @@ def test_coverage_below_one_has_an_axis_on_the_right_behind_the_fitness():
     assert len(show.curves(made([1], history=FULL), coverage=True).figure.axes) == 2
 
 
-def test_replicates_are_thin_lines_and_their_median():
+def test_curves_of_replicates_have_thin_lines_and_median():
     others = [FULL, rows([1, 1, 1], [3, 5, 6]), rows([1, 1], [2, 9], evaluations=(10, 30))]
     axes = show.curves([made([1], history=history) for history in others])
     *each, median = axes.lines
     assert [one.get_ydata().tolist() for one in each] == [[1, 2, 4], [3, 5, 6], [2, 9]]
     assert {to_hex(one.get_color()).upper() for one in each} == {COLOURS[0]}
-    # Between its points a run keeps its value.
+    # A run keeps its value between logged points.
     assert median.get_xydata().tolist() == [[10, 2], [20, 2], [30, 5], [40, 6]]
     assert median.get_label() == "median of 3 runs"
 
 
-def test_results_with_labels_have_a_colour_each():
+def test_curves_have_one_colour_per_label():
     runs = {"a": made([1], history=FULL), "b": made([1], history=HALF)}
     axes = show.curves(runs)
     assert [(one.get_label(), to_hex(one.get_color()).upper()) for one in axes.lines] == [
@@ -105,13 +105,13 @@ def test_results_with_labels_have_a_colour_each():
     assert [one.get_label() for one in show.curves(list(runs.values()), labels=["x", "y"]).lines] == ["x", "y"]
 
 
-def test_a_history_of_one_point_is_seen():
+def test_history_of_one_point_has_markers():
     axes = show.curves(made([1], history=rows([0.5], [1], evaluations=(64,))))
     assert line(axes, "mean").get_marker() == "o"
     assert axes.figure.axes[1].lines[0].get_marker() == "."
 
 
-def test_curves_of_nothing_are_drawn():
+def test_curves_of_unsolved_results_are_drawn():
     nothing = made([np.nan], history=rows([0, 0, 0], [np.nan] * 3))
     show.curves(nothing).figure.draw_without_rendering()
     show.curves([nothing, nothing]).figure.draw_without_rendering()
@@ -143,12 +143,12 @@ def test_curves_of_nothing_are_drawn():
         ),
     ],
 )
-def test_what_curves_refuse(given, options, error, message):
+def test_invalid_arguments_of_curves(given, options, error, message):
     with pytest.raises(error, match=message):
         show.curves(given, **options)
 
 
-# Sizes 2 and 10, whose columns stand in the order of text; the first batch is random.
+# Tournament sizes 2 and 10, in columns in alphabetical order; the first batch is random.
 BANDIT = rows([1, 1, 1, 1], [1, 2, 3, 4], evaluations=(8, 16, 24, 40)) | {
     "successes_10": [0, 0, 2, 4],
     "successes_2": [0, 4, 4, 4],
@@ -157,7 +157,7 @@ BANDIT = rows([1, 1, 1, 1], [1, 2, 3, 4], evaluations=(8, 16, 24, 40)) | {
 }
 
 
-def test_the_bandit_by_the_intervals_of_the_history():
+def test_bandit_table_per_interval_of_history():
     evaluations, arms, shares, rates = bandit_table(BANDIT)
     assert evaluations.tolist() == [8, 16, 24, 40]
     assert arms.tolist() == ["2", "10"]
@@ -165,8 +165,8 @@ def test_the_bandit_by_the_intervals_of_the_history():
     np.testing.assert_array_equal(rates, [[np.nan] * 2, [0.5, np.nan], [np.nan, 0.25], [0, 0.25]])
 
 
-def test_a_window_adds_up_the_counts_around_a_point():
-    # A window of 16 around the middles 4, 12, 20 and 32: 0 to 12, 4 to 20, 12 to 28, 24 to 40.
+def test_bandit_table_with_window_sums_counts_around_each_point():
+    # Windows of width 16 around the centres 4, 12, 20 and 32: 0 to 12, 4 to 20, 12 to 28, 24 to 40.
     _, _, shares, rates = bandit_table(BANDIT, window=0.4)
     tried = np.array([[4, 0], [8, 4], [4 + 2, 8 + 2], [8, 8]])
     np.testing.assert_allclose(shares, tried / tried.sum(axis=1, keepdims=True))
@@ -176,7 +176,7 @@ def test_a_window_adds_up_the_counts_around_a_point():
     assert np.isnan(rates[0, 1])
 
 
-def test_a_history_without_choices_has_no_table():
+def test_bandit_table_needs_columns_of_choices():
     assert bandit_arms(FULL) == []
     with pytest.raises(ValueError, match="history has no columns tried_"):
         bandit_table(FULL)
@@ -184,38 +184,38 @@ def test_a_history_without_choices_has_no_table():
         bandit_table(BANDIT, window=1.5)
 
 
-def test_the_bandit_is_drawn_by_its_table():
+def test_bandit_plot_draws_shares_and_rates():
     times = np.arange(400)
     many = rows(np.ones(400), np.ones(400), evaluations=8 * (times + 1))
     many |= {"tried_2": 4 * times, "tried_10": 12 * times, "successes_2": times, "successes_10": 6 * times}
     upper, lower = show.bandit(made([1], history=many))
     first, second = (area.get_paths()[0].vertices for area in upper.collections)
     assert first[:, 1].max() == pytest.approx(0.25)  # of size 2
-    assert second[:, 1].max() == pytest.approx(1)  # that of size 10 stands on it
+    assert second[:, 1].max() == pytest.approx(1)  # of size 10, stacked on it
     assert [one.get_label() for one in lower.lines] == ["2", "10"]
     assert lower.lines[0].get_ydata()[20] == pytest.approx(0.25)
     assert lower.lines[1].get_ydata()[20] == pytest.approx(0.5)
     assert [to_hex(area.get_facecolor()[0]).upper() for area in upper.collections] == list(COLOURS[:2])
     assert [to_hex(one.get_color()).upper() for one in lower.lines] == list(COLOURS[:2])
-    assert [text.get_text() for text in upper.get_legend().get_texts()] == ["10", "2"]  # as they are stacked
+    assert [text.get_text() for text in upper.get_legend().get_texts()] == ["10", "2"]  # in the order of the stack
     assert (upper.get_ylim(), lower.get_xlim()) == ((0, 1), (0, 3200))
     assert lower.get_yscale() == "linear"
 
 
-def test_the_bandit_takes_a_pair_of_axes():
+def test_bandit_uses_given_axes():
     _, own = plt.subplots(1, 2)
     assert list(show.bandit(made([1], history=BANDIT), own)) == list(own)
     with pytest.raises(ValueError, match=r"ax must be a pair of matplotlib axes, .* not Axes"):
         show.bandit(made([1], history=BANDIT), ax=own[0])
 
 
-def test_rates_of_different_magnitude_have_a_logarithmic_axis():
+def test_success_rates_of_different_magnitude_have_logarithmic_axis():
     history = BANDIT | {"tried_10": [0, 0, 800, 1600], "successes_10": [0, 0, 2, 4]}
     _, lower = show.bandit(made([1], history=history))
     assert lower.get_yscale() == "log"
 
 
-def test_ways_are_drawn_as_sizes_are():
+def test_bandit_draws_ways_of_auto():
     history = rows([1, 1], [1, 2], evaluations=(8, 16))
     history |= {"tried_step": [2, 6], "tried_copy": [6, 10], "successes_step": [1, 1], "successes_copy": [0, 4]}
     upper, lower = show.bandit(made([1], history=history))
@@ -240,7 +240,7 @@ def test_ways_are_drawn_as_sizes_are():
         (made([1]), "must have a history"),
     ],
 )
-def test_a_run_without_a_bandit_is_refused(result, message):
+def test_run_without_bandit_raises_error(result, message):
     with pytest.raises(ValueError, match=message):
         show.bandit(result)
 
@@ -248,7 +248,7 @@ def test_a_run_without_a_bandit_is_refused(result, message):
 SOLUTIONS = [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [np.nan] * 3, [0.7, 0.8, 0.9]]
 
 
-def test_solutions_are_lines_the_best_drawn_last():
+def test_parallel_coordinates_draw_best_solution_last():
     axes = show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS, bounds=[0.0, 1.0]))
     lines = axes.collections[0]
     assert [segment[:, 1].tolist() for segment in lines.get_segments()] == [SOLUTIONS[0], SOLUTIONS[3], SOLUTIONS[1]]
@@ -263,7 +263,7 @@ def test_solutions_are_lines_the_best_drawn_last():
     assert bar.get_ylim() == (5, 7)
 
 
-def test_dimensions_with_bounds_of_their_own_are_drawn_between_them():
+def test_dimensions_with_different_bounds_are_scaled_to_them():
     solutions = [[-1.0, 50.0], [1.0, 75.0]]
     axes = show.parallel_coordinates(made([1, 2], solutions, bounds=[[-1, 1], [0, 100]]))
     assert [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()] == [[0, 0.5], [1, 0.75]]
@@ -276,17 +276,17 @@ def test_dimensions_with_bounds_of_their_own_are_drawn_between_them():
     assert [tick.get_text() for tick in ordered.get_xticklabels()] == ["gain", "offset"]
 
 
-def test_unknown_bounds_are_those_of_the_solutions():
+def test_unknown_bounds_are_range_of_solutions():
     assert show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS)).get_ylim() == (0.1, 0.9)
 
 
-def test_one_dimension_gives_level_lines():
+def test_one_dimension_gives_horizontal_lines():
     (segment,) = show.parallel_coordinates(made([1], [[0.3]], bounds=[0, 1])).collections[0].get_segments()
     assert segment[:, 1].tolist() == [0.3, 0.3]
     assert segment[0, 0] < 0 < segment[1, 0]
 
 
-def test_more_lines_are_thinner_and_fainter():
+def test_many_lines_are_thinner_and_more_transparent():
     def style(number):
         lines = show.parallel_coordinates(made(np.arange(number), bounds=[0, 1])).collections[0]
         return lines.get_linewidth()[0], lines.get_alpha()
@@ -296,7 +296,7 @@ def test_more_lines_are_thinner_and_fainter():
     assert many == (0.35, 0.25)
 
 
-def test_a_few_far_below_do_not_take_the_colours():
+def test_outliers_do_not_determine_colour_limits():
     fitness = np.append(np.linspace(0, 1, 199), -1000.0)
     axes = show.parallel_coordinates(made(fitness, bounds=[0, 1]))
     low, high = axes.collections[0].get_clim()
@@ -307,7 +307,7 @@ def test_a_few_far_below_do_not_take_the_colours():
     assert fixed.figure.axes == [fixed]
 
 
-def test_lines_take_values_and_axes_for_the_colour_bar():
+def test_parallel_coordinates_use_given_values_and_colour_bar_axes():
     figure, (own, bar) = plt.subplots(1, 2)
     result = made([5, 7, np.nan, 6], SOLUTIONS, bounds=[0, 1])
     drawn = show.parallel_coordinates(
@@ -329,7 +329,7 @@ def test_lines_take_values_and_axes_for_the_colour_bar():
     assert figure.axes == [own, bar]
 
 
-def test_solutions_of_nothing_are_drawn():
+def test_parallel_coordinates_of_unsolved_result_are_drawn():
     axes = show.parallel_coordinates(made([np.nan], [[np.nan] * 3]))
     axes.figure.draw_without_rendering()
     assert len(axes.collections[0].get_segments()) == 0
@@ -344,12 +344,12 @@ def test_solutions_of_nothing_are_drawn():
         ({"cbar": True}, ValueError, "cbar must be 'auto', None for no colour bar, or matplotlib axes"),
     ],
 )
-def test_what_parallel_coordinates_refuse(options, error, message):
+def test_invalid_arguments_of_parallel_coordinates(options, error, message):
     with pytest.raises(error, match=message):
         show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS), **options)
 
 
-def test_the_distribution_counts_solved_tasks():
+def test_distribution_counts_solved_tasks():
     axes = show.distribution(made([0, 0, 1, 3, np.nan]), bins=3)
     assert [bar.get_height() for bar in axes.patches] == [2, 1, 1]
     assert axes.patches[0].get_facecolor() == to_rgba(COLOURS[0], 0.75)
@@ -359,7 +359,7 @@ def test_the_distribution_counts_solved_tasks():
     assert show.distribution(made([np.nan])).get_title() == "0 of 1 task solved"
 
 
-def test_maps_take_what_pyribs_takes():
+def test_map_accepts_arguments_of_pyribs():
     result = te.Result(
         solutions=np.zeros((3, 1)),
         fitness=np.array([1.0, 2.0, 3.0]),

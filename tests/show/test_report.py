@@ -27,7 +27,7 @@ from taskelites.show.report.tasks import Room, put_plane, put_solutions, put_tas
 
 
 def made(tasks, fitness, solutions=None, **more):
-    """A result that no run gave."""
+    """Return a result with the given tasks, fitness and solutions."""
     number = len(fitness)
     return te.Result(
         solutions=np.full((number, 3), 0.5) if solutions is None else solutions,
@@ -40,8 +40,8 @@ def made(tasks, fitness, solutions=None, **more):
     )
 
 
-def told(path):
-    """What a page holds: its JSON, and its numbers by what refers to them."""
+def contents(path):
+    """Return the JSON of a page, and a function that returns the array of a reference."""
     text = path.read_text(encoding="utf-8")
     about = json.loads(re.search(r'id="about">(.*?)</script>', text, re.DOTALL)[1])
     data = base64.b64decode(re.search(r'id="numbers">(.*?)</script>', text, re.DOTALL)[1])
@@ -53,10 +53,10 @@ def read(data, reference):
     return np.frombuffer(data, f"<{reference['type']}", count, reference["at"]).reshape(reference["shape"])
 
 
-# Numbers and texts
+# Arrays and JSON
 
 
-def test_arrays_stand_where_their_types_allow_and_come_back():
+def test_arrays_are_aligned_and_read_back():
     blob = Blob()
     arrays = [(np.arange(3), "u1"), (np.array([[0.1], [-2.5]]), "f8"), (np.array([7]), "u2"), (np.array([-7]), "i4")]
     references = [blob.add(array, kind) for array, kind in arrays]
@@ -67,13 +67,13 @@ def test_arrays_stand_where_their_types_allow_and_come_back():
         assert np.array_equal(read(data, reference), array)
 
 
-def test_an_empty_array_takes_no_room():
+def test_empty_array_takes_no_space():
     blob = Blob()
     assert blob.add(np.empty((0, 3)), "f8") == {"at": 0, "type": "f8", "shape": [0, 3]}
     assert (blob.size, blob.encoded()) == (0, "")
 
 
-def test_what_is_left_shrinks_with_numbers_and_texts():
+def test_remaining_size_shrinks_with_arrays_and_texts():
     blob = Blob()
     empty = Room(5000).left(blob, {})
     assert empty == (5_700_000 - 150_000 - 2) * 3 // 4
@@ -95,14 +95,14 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 @settings(max_examples=60, deadline=None)
-def test_json_comes_back_and_can_end_no_script(value):
+def test_json_is_read_back_and_cannot_end_the_script_element(value):
     text = as_json(value)
     assert json.loads(text) == value
     assert not set(text) & set("<>&\u2028\u2029")
     assert text.isascii()
 
 
-def test_json_of_what_json_does_not_know():
+def test_json_of_numpy_values_and_surrogates():
     value = {"a": np.float32(0.5), 3: [np.int64(7), float("inf"), np.nan], "half \ud800": "\udfff", "t": (1, np.True_)}
     assert json.loads(as_json(value)) == {
         "a": 0.5,
@@ -112,7 +112,7 @@ def test_json_of_what_json_does_not_know():
     }
 
 
-def test_the_policy_allows_what_the_page_holds_and_nothing_else():
+def test_content_security_policy_allows_only_own_script_and_style():
     page = render("a\ud800" + "b" * 500, {"name": "x"}, Blob())
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)[1]
     for tag in ("script", "style"):
@@ -129,23 +129,23 @@ def test_the_policy_allows_what_the_page_holds_and_nothing_else():
 # Sizes
 
 
-def test_five_thousand_tasks_of_36_numbers_fit_exactly(tmp_path):
+def test_5000_solutions_of_36_numbers_fit_without_rounding(tmp_path):
     random = np.random.default_rng(0)
     result = made(random.random((5000, 2)), -random.random(5000), random.random((5000, 36)))
     path = te.show.report(result, tmp_path / "a.html")
     assert path.stat().st_size < 6e6
-    about, numbers = told(path)
+    about, numbers = contents(path)
     assert about["solutions"]["exact"]
     assert np.array_equal(numbers(about["solutions"]["numbers"]), result.solutions)
     assert np.array_equal(numbers(about["values"][0]["numbers"]), result.fitness)
 
 
-def test_long_solutions_are_rounded_and_cut_and_the_page_is_told(tmp_path):
+def test_long_solutions_are_rounded_and_truncated(tmp_path):
     solutions = np.random.default_rng(0).random((5000, 2000), dtype=np.float32)
     result = made(np.random.default_rng(1).random((5000, 2)), -np.ones(5000), solutions, settings={"bounds": [0, 1]})
     path = te.show.report(result, tmp_path / "a.html")
     assert 5e6 < path.stat().st_size < 6e6
-    about, numbers = told(path)
+    about, numbers = contents(path)
     kept = numbers(about["solutions"]["numbers"])
     assert (about["solutions"]["exact"], about["solutions"]["dim"], kept.dtype) == (False, 2000, np.uint16)
     assert 250 < kept.shape[1] < 2000
@@ -153,24 +153,24 @@ def test_long_solutions_are_rounded_and_cut_and_the_page_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("dim", [180, 700])
-def test_long_arms_are_drawn_as_far_as_there_is_room(tmp_path, dim):
+def test_drawings_of_long_arms_are_limited_by_size(tmp_path, dim):
     random = np.random.default_rng(0)
     arm = te.domain("arm", tasks=random.random((2000, 2)), dim=dim)
     result = made(arm.tasks, -random.random(2000), random.random((2000, dim)), settings={"bounds": [0, 1]})
     path = te.show.report(result, tmp_path / "a.html", domain=arm)
     assert path.stat().st_size < 6e6
-    about, numbers = told(path)
+    about, numbers = contents(path)
     rows = numbers(about["pictures"]["rows"])
     assert rows[:2].tolist() == [result.fitness.argmax(), result.fitness.argmin()]
     assert about["undrawn"]["full"] == (len(rows) < 2000)
     assert len(set(rows)) == len(rows) > 100
 
 
-def test_long_labels_beyond_ascii_stay_small(tmp_path):
+def test_long_labels_are_truncated(tmp_path):
     tasks = te.Tasks(["\U0001f600" * 300 + str(i) for i in range(5000)])
     path = te.show.report(made(tasks, np.arange(5000.0), np.zeros((5000, 36))), tmp_path / "a.html")
     assert path.stat().st_size < 6e6
-    labels = told(path)[0]["tasks"]["labels"]
+    labels = contents(path)[0]["tasks"]["labels"]
     assert all(re.fullmatch("\U0001f600{8,}\\.\\.\\.", label) for label in labels)
     short = te.Tasks(["x" * 200, "y" * 201, "z"])
     assert put_tasks(made(short, np.zeros(3)), np.arange(3), Blob())["labels"] == ["x" * 200, "y" * 200 + "...", "z"]
@@ -179,7 +179,7 @@ def test_long_labels_beyond_ascii_stay_small(tmp_path):
 # Tasks
 
 
-def test_solutions_in_16_bits_keep_their_bounds_and_what_is_unsolved():
+def test_16_bit_solutions_keep_bounds_and_unsolved_tasks():
     solutions = np.array([[-5.0, 2.0], [5.0, 2.0], [0.0, 2.0], [np.nan, np.nan]])
     result = made([[0.0], [1], [2], [3]], [1, 2, 3, np.nan], solutions, settings={"bounds": [[-5, 5], [2, 2]]})
     blob = Blob()
@@ -189,14 +189,14 @@ def test_solutions_in_16_bits_keep_their_bounds_and_what_is_unsolved():
     assert not about["exact"]
 
 
-def test_distances_of_the_page_are_those_of_the_tasks():
+def test_page_scales_distances_like_tasks():
     tasks = te.Tasks(descriptors=[[0.0, 100.0], [2.0, 500.0], [1.0, 500.0]], scale="range", names=["a", "b"])
     about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), Blob())
     assert (about["widths"], about["dim"], about["distance"]) == ([2.0, 400.0], 2, False)
     assert "neighbours" not in about
 
 
-def test_more_descriptors_than_fit_are_cut():
+def test_too_many_descriptors_are_truncated():
     blob = Blob()
     about = put_tasks(made(np.zeros((5000, 400)), np.zeros(5000)), np.arange(5000), blob)
     assert about["dim"] == 400
@@ -204,7 +204,7 @@ def test_more_descriptors_than_fit_are_cut():
     assert blob.size < 2e6
 
 
-def test_a_distance_orders_the_neighbours():
+def test_neighbours_are_ordered_by_given_distance():
     tasks = te.Tasks(["a", "bbbb", "cc"], distance=lambda a, b: abs(len(a) - len(b)))
     blob = Blob()
     about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), blob)
@@ -216,14 +216,14 @@ def test_a_distance_orders_the_neighbours():
     assert read(base64.b64decode(blob.encoded()), about["neighbours"]).tolist() == found.tolist()
 
 
-def test_near_places_far_from_0_are_told_apart():
+def test_close_points_far_from_zero_stay_distinct():
     blob = Blob()
     seconds = 1.7e9 + np.arange(100.0)
     plane = put_plane(made(np.stack([seconds, seconds % 7], axis=1), np.zeros(100)), np.arange(100), blob)
     assert len(np.unique(read(base64.b64decode(blob.encoded()), plane["points"])[:, 0])) == 100
 
 
-def test_objects_stand_row_after_row():
+def test_tasks_without_descriptors_are_arranged_in_rows():
     blob = Blob()
     plane = put_plane(made(te.Tasks(list("abcde")), np.zeros(5)), np.arange(5), blob)
     points = read(base64.b64decode(blob.encoded()), plane["points"])
@@ -233,10 +233,10 @@ def test_objects_stand_row_after_row():
     assert plane["high"] == pytest.approx([2.55, 0.55])
 
 
-def test_a_sample_of_the_tasks_keeps_their_numbers(tmp_path, monkeypatch):
+def test_sample_of_tasks_keeps_their_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(page_tasks, "MOST_TASKS", 10)
     result = made(np.random.default_rng(0).random((30, 2)), np.arange(30.0))
-    about, numbers = told(te.show.report(result, tmp_path / "a.html"))
+    about, numbers = contents(te.show.report(result, tmp_path / "a.html"))
     ids = numbers(about["tasks"]["ids"])
     assert (about["tasks"]["number"], about["tasks"]["all"], len(set(ids))) == (10, 30, 10)
     assert numbers(about["values"][0]["numbers"]).tolist() == ids.tolist()
@@ -248,7 +248,7 @@ def test_a_sample_of_the_tasks_keeps_their_numbers(tmp_path, monkeypatch):
 
 
 def rendered(show):
-    """The pixels of a drawing, `(height, width, 3)`."""
+    """Return the pixels of a drawing, shape `(height, width, 3)`."""
     from PIL import Image
 
     png = render_drawing(lambda solution, task, ax: show(ax), np.zeros(3), None)
@@ -257,38 +257,38 @@ def rendered(show):
 
 
 def ink(pixels):
-    """Where a drawing is not white."""
+    """Return a mask of the pixels that are not white."""
     return (pixels < 200).any(axis=-1)
 
 
 DRAWINGS = {
     "lines": lambda ax: (ax.plot([0, 1, np.nan, 3], [0, 1, 2, 3], "--", label=r"$\beta$"), ax.legend()),
     "image": lambda ax: ax.imshow(np.arange(6.0).reshape(2, 3)),
-    "patch with a hole": lambda ax: ax.add_patch(__import__("matplotlib").patches.Annulus((0.5, 0.5), 0.4, 0.2)),
+    "patch with hole": lambda ax: ax.add_patch(__import__("matplotlib").patches.Annulus((0.5, 0.5), 0.4, 0.2)),
     "arrows": lambda ax: ax.quiver([0, 1], [0, 1], [1, 1], [0, 1]),
     "annotation": lambda ax: ax.annotate("here", (0, 0), (1, 1), arrowprops={}),
     "inset": lambda ax: (ax.set_axis_off(), ax.inset_axes((0.5, 0.5, 0.5, 0.5)).plot([1, 10])),
     "twin axes": lambda ax: ax.twinx().set_ylabel("a second axis"),
     "polar": lambda ax: ax.figure.add_axes((0.2, 0.2, 0.6, 0.6), projection="polar"),
     "long names": lambda ax: ax.barh(["the length of the chord", "span"], [1, 2]),
-    "letters without a glyph": lambda ax: ax.set_title("\U0001f600"),
-    "a text far outside": lambda ax: ax.text(1e6, 1e6, "far away"),
-    "a long title": lambda ax: (ax.plot([0, 1]), ax.set_title("a title with many words " * 6)),
+    "letters without glyph": lambda ax: ax.set_title("\U0001f600"),
+    "text far outside": lambda ax: ax.text(1e6, 1e6, "far away"),
+    "long title": lambda ax: (ax.plot([0, 1]), ax.set_title("a title with many words " * 6)),
     "only a title": lambda ax: ax.set_title("nothing to see", loc="left"),
 }
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_whatever_matplotlib_draws_is_shown_as_pixels_of_one_size(name):
+def test_any_matplotlib_drawing_becomes_png_of_fixed_size(name):
     pixels = rendered(DRAWINGS[name])
     assert pixels.shape == (320, 360, 3)
     assert ink(pixels).sum() > 300
-    # Nothing is cut off: the edge of the picture is white.
+    # If nothing is cut off, the edge of the picture is white.
     assert not ink(pixels)[[0, -1]].any()
     assert not ink(pixels)[:, [0, -1]].any()
 
 
-def test_pixels_keep_the_colour_of_a_small_marker_on_an_image():
+def test_png_keeps_colour_of_small_marker_on_image():
     def show(ax):
         random = np.random.default_rng(0)
         ax.imshow(random.random((60, 60)) + np.arange(60))
@@ -298,7 +298,7 @@ def test_pixels_keep_the_colour_of_a_small_marker_on_an_image():
     assert (off < 10).sum() >= 9
 
 
-def test_typical_drawings_take_a_few_kilobytes():
+def test_typical_drawings_have_few_kilobytes():
     def curves(ax):
         x = np.linspace(0, 10, 200)
         ax.plot(x, np.sin(x), label="angle")
@@ -311,7 +311,7 @@ def test_typical_drawings_take_a_few_kilobytes():
         assert 1_000 < size < most
 
 
-def test_a_draw_that_only_raises_is_given_up_after_twenty_and_told():
+def test_drawing_stops_after_twenty_errors_without_picture():
     tried = []
 
     def show(solution, task, ax):
@@ -328,14 +328,14 @@ def test_a_draw_that_only_raises_is_given_up_after_twenty_and_told():
     assert pictures.put(Blob()) is None
 
 
-def test_a_draw_that_raises_now_and_then_draws_the_others():
+def test_errors_of_some_drawings_keep_the_others():
     def show(solution, task, ax):
         if task % 8:
             sys.exit("x" * 1000)
         ax.plot([0, 1], [0, 1])
 
     pictures = Pictures(np.arange(100, 140))
-    # Fourteen fail before the first picture, and more than twenty in all.
+    # Fourteen calls fail before the first picture, and more than twenty in total.
     rows = [(i, np.zeros(1), i) for i in [*range(1, 8), *range(9, 40), 0, 8]]
     pictures.draw(show, rows, seconds=60, most_bytes=10**6)
     assert pictures.drawn == 5
@@ -344,7 +344,7 @@ def test_a_draw_that_raises_now_and_then_draws_the_others():
     assert pictures.trouble.endswith("x (35 of the 40 tasks tried could not be drawn)")
 
 
-def test_reasons_are_kept_as_far_as_there_is_room():
+def test_size_of_error_messages_is_limited():
     def show(solution, task, ax):
         if task:
             raise ValueError("x" * 300)
@@ -357,7 +357,7 @@ def test_reasons_are_kept_as_far_as_there_is_room():
     assert 15 < len(pictures.failed) < 60
 
 
-def test_a_draw_that_leaves_its_axes_empty_is_told_and_its_figures_are_closed():
+def test_empty_axes_are_reported_and_extra_figures_closed():
     import matplotlib.pyplot as plt
 
     kept = plt.figure()
@@ -374,14 +374,14 @@ def test_a_draw_that_leaves_its_axes_empty_is_told_and_its_figures_are_closed():
     assert pictures.trouble == "draw put nothing on ax, the axes it is given (task 0)"
 
 
-def test_what_matplotlib_cannot_show_is_not_blamed_on_draw():
+def test_rendering_error_is_attributed_to_matplotlib():
     pictures = Pictures(np.arange(1))
     show = lambda solution, task, ax: ax.set_title(r"$\nosuchthing$")  # noqa: E731
     pictures.draw(show, [(0, np.zeros(1), None)], seconds=60, most_bytes=10**6)
     assert pictures.trouble.startswith("matplotlib could not show what draw put on ax (task 0): ValueError")
 
 
-def test_drawing_stops_when_time_or_bytes_are_used_up():
+def test_drawing_stops_at_time_or_size_limit():
     def show(solution, task, ax):
         ax.plot([0, 1], [0, 1])
 
@@ -401,7 +401,7 @@ def test_drawing_stops_when_time_or_bytes_are_used_up():
     assert (every.drawn, every.full) == (10, False)
 
 
-def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
+def test_report_is_written_if_draw_many_raises(tmp_path):
     def draw(solution, task, ax=None):
         raise AssertionError
 
@@ -409,7 +409,7 @@ def test_a_drawing_of_many_that_raises_keeps_the_report(tmp_path):
     tasks = te.Tasks(descriptors=[[0.0, 1.0], [1.0, 0.0]])
     domain = te.Domain(name="a", fitness=lambda x, t: 0.0, tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
     with pytest.warns(UserWarning, match=r"drawing solutions for '.*a\.html': draw.many raised ZeroDivisionError"):
-        about, _ = told(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
+        about, _ = contents(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
     assert about["pictures"] is None
     assert about["undrawn"]["trouble"].startswith("draw.many raised ZeroDivisionError: division by zero")
 
@@ -426,8 +426,8 @@ def points_of(sketch):
     return SketchData.of(sketch).points.tolist()
 
 
-def test_points_of_a_sketch_are_steps_from_the_centre_of_the_axes():
-    line, dot = [[[0, 0], [1, 1]], [[0.5, 1], [0.5, 0.25]]], [[0.5, 0.5]]  # the dot is the same in both pictures
+def test_points_of_sketch_are_integer_offsets_from_centre():
+    line, dot = [[[0, 0], [1, 1]], [[0.5, 1], [0.5, 0.25]]], [[0.5, 0.5]]  # the dot is shared by both pictures
     assert points_of(sketch_of([line, dot])) == [
         [[-1024, -1024], [1024, 1024], [0, 0]],
         [[0, 1024], [0, -512], [0, 0]],
@@ -437,17 +437,17 @@ def test_points_of_a_sketch_are_steps_from_the_centre_of_the_axes():
     assert points_of(turned) == [[[0, -1024]], [[-1024, 0]]]
 
 
-def test_points_that_are_not_finite_are_gaps():
+def test_non_finite_points_are_gaps():
     way = [[[0, 0], [NAN, 0], [1, np.inf], [0.5, 0.5], [1e308, -1e308]]]
     narrow = te.show.Sketch(
         strokes=[te.show.Stroke(points=way, colour="red")], limits=[[-1e-9, 1e-9, 0, 1e-3]], titles=["a"]
     )
     assert points_of(narrow)[0][1:3] == [GAP, GAP]
-    assert points_of(narrow)[0][4] == GAP  # beyond what 64 bits can say of it
+    assert points_of(narrow)[0][4] == GAP  # overflows in 64 bits
     assert points_of(sketch_of([way], titles=["a"]))[0][:4] == [[-1024, -1024], GAP, GAP, [0, 0]]
 
 
-def test_points_far_outside_stay_in_their_direction():
+def test_points_far_outside_keep_their_direction():
     for far in ([100, 50], [-3000.5, 1e12], [1e90, 0.5]):
         ((inside, outside),) = points_of(sketch_of([[[0.5, 0.5], far]], titles=["a"]))
         assert inside == [0, 0]
@@ -457,7 +457,7 @@ def test_points_far_outside_stay_in_their_direction():
     assert points_of(sketch_of([[[16, -15]]], titles=["a"])) == [[[31744, -31744]]]
 
 
-def test_pictures_of_a_sketch_are_put_into_the_page():
+def test_pictures_of_sketch_are_written_to_page():
     line, dot = [[[0, 0], [1, 1]], [[0, 1], [1, 0]]], [[0.5, 0.5]]
     pictures, blob = Pictures(np.arange(5)), Blob()
     rows = np.array([4, 2])
@@ -474,13 +474,13 @@ def test_pictures_of_a_sketch_are_put_into_the_page():
     assert read(data, put["sketch"]["limits"]).tolist() == [[0, 1, 0, 1]] * 2
 
 
-def test_a_sketch_without_strokes_has_pictures_without_points():
+def test_sketch_without_strokes_has_no_points():
     data = SketchData.of(sketch_of([]))
     assert data.points.shape == (2, 0, 2)
     assert data.titles == ["a", "b"]
 
 
-def test_of_many_pictures_as_many_are_drawn_as_fit():
+def test_number_of_pictures_is_limited_by_size():
     asked = []
 
     def many(solutions, tasks):
@@ -498,20 +498,20 @@ def test_of_many_pictures_as_many_are_drawn_as_fit():
     assert blob.size <= 1000
 
 
-def test_colours_of_a_sketch_keep_what_shines_through():
+def test_colours_of_sketch_keep_transparency():
     strokes = [te.show.Stroke(points=[[0, 0], [1, 1]], colour=colour) for colour in ("none", "#ff000080", "red")]
     data = SketchData.of(te.show.Sketch(strokes=strokes, limits=[[0, 1, 0, 1]], titles=["a"]))
     assert [stroke["colour"] for stroke in data.look["strokes"]] == ["#00000000", "#ff000080", "#ff0000ff"]
 
 
-def test_a_sketch_of_lists_is_drawn_on_axes():
+def test_sketch_of_lists_is_drawn_on_axes():
     from matplotlib.figure import Figure
 
     ax = sketch_of([[[0, 0], [1, 0.5]]]).onto(Figure().add_subplot(), 1)
     assert ax.lines[0].get_ydata().tolist() == [0, 0.5]
 
 
-def test_mistakes_in_a_sketch():
+def test_invalid_arguments_of_sketch():
     with pytest.raises(TypeError, match="points must be an array of numbers, not of <U1"):
         te.show.Stroke(points=[["a", "b"]], colour="red")
     with pytest.raises(ValueError, match="points must be an array of numbers, but its rows differ in length"):
@@ -534,7 +534,7 @@ def test_mistakes_in_a_sketch():
         ),
     ],
 )
-def test_after_a_drawing_of_many_that_fails_the_others_are_drawn_one_by_one(many, trouble):
+def test_pictures_are_drawn_one_by_one_after_draw_many_failed(many, trouble):
     pictures = Pictures(np.arange(3))
     rows = np.arange(3)
     assert not pictures.draw_many(many, rows, lambda rows: (rows, rows), most_bytes=10**6)
@@ -544,10 +544,10 @@ def test_after_a_drawing_of_many_that_fails_the_others_are_drawn_one_by_one(many
     assert pictures.trouble == trouble
 
 
-# Words
+# Texts
 
 
-def test_how_to_make_it_again():
+def test_code_that_repeats_the_run():
     settings = {"algorithm": {"name": "random"}, "seed": 4, "bounds": [0, 1], "dim": 3, "call": "batch"}
     result = made([[0.0]], [1.0], settings=settings)
     assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
@@ -566,12 +566,12 @@ def test_how_to_make_it_again():
     assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}
 
 
-def test_settings_are_rows_and_long_ones_are_cut():
+def test_settings_are_rows_and_long_values_are_truncated():
     rows = settings_rows({"a": {"b": {"c": None, "d": [1, 2]}}, "e": "x" * 3000, "f": {}, "g": 0, "h": np.float32(0.5)})
     assert rows == [["a.b.d", "[1, 2]"], ["e", "x" * 2000 + "..."], ["g", "0"], ["h", '"0.5"']]
 
 
-def test_tiles_say_what_is_not_there():
+def test_tiles_of_unsolved_and_failed_results():
     found = dict(tiles(made([[0.0], [1.0]], [np.nan, np.nan], optimum=np.zeros(2))))
     assert found == {
         "tasks solved": "0 of 2",
@@ -582,17 +582,17 @@ def test_tiles_say_what_is_not_there():
     assert (found["best"], found["mean gap to the optimum"], found["failed evaluations"]) == ("0", "0.5", "3")
 
 
-def test_failures_are_counted_and_some_are_shown(tmp_path):
+def test_failures_are_counted_and_at_most_50_shown(tmp_path):
     result = made([[0.0, 1.0]], [1.0], failed=60, failures={"raised": 60, "nan": 0}, infeasible=np.int64(2))
     kept = [SimpleNamespace(id=i, evaluation=2000 + i, task=0, kind="raised", message="x" * 999) for i in range(60)]
-    about, _ = told(te.show.report(result, tmp_path / "a.html", failures=kept))
+    about, _ = contents(te.show.report(result, tmp_path / "a.html", failures=kept))
     assert about["failures"]["counts"] == [["raised", 60], ["infeasible (-inf)", 2]]
     assert about["failures"]["all"] == 60
     assert about["failures"]["examples"][:1] == [["0", "2,000", "0", "raised", "x" * 500]]
     assert len(about["failures"]["examples"]) == 50
 
 
-def test_mistakes(tmp_path):
+def test_invalid_arguments_raise_errors(tmp_path):
     result = made([[0.0, 1.0]], [1.0])
     with pytest.raises(ValueError, match=r"path must end in \.html, not 'a\.pdf'"):
         te.show.report(result, tmp_path / "a.pdf")
@@ -626,13 +626,13 @@ COMMAND = "taskelites run arm --algorithm random --tasks 200 --evaluations 500"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Folders of a run, replicates of it, and a comparison."""
+    """A folder with a run, replicates, a comparison, and their reports."""
     folder = tmp_path_factory.mktemp("runs")
     before = os.getcwd()
     os.chdir(folder)
     try:
         arm = ["arm", "--tasks", "200", "--evaluations", "500", "--quiet"]
-        run = ["run", *arm, "--algorithm", "random"]  # which is compiled in no time
+        run = ["run", *arm, "--algorithm", "random"]  # compiles quickly
         assert main([*run, "--seed", "3", "--out", "one"]) == 0
         assert main([*run, "--replicates", "2", "--out", "two", "--no-report"]) == 0
         compare = ["--algorithms", "random,also=random", "--replicates", "2", "--out", "both"]
@@ -649,11 +649,11 @@ def folder(finished, tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-def test_a_run_and_a_comparison_end_with_a_report(folder):
-    about, numbers = told(folder / "one" / "report.html")
+def test_run_and_comparison_write_reports(folder):
+    about, numbers = contents(folder / "one" / "report.html")
     assert about["again"] == {"kind": "command", "text": f"{COMMAND} --seed 3"}
     assert len(numbers(about["pictures"]["rows"])) == te.load("one").solved.sum()
-    about, _ = told(folder / "both" / "report.html")
+    about, _ = contents(folder / "both" / "report.html")
     assert (about["kind"], about["labels"]) == ("comparison", ["random", "also"])
     assert about["again"]["text"].startswith("taskelites compare arm --tasks 200 --evaluations 500 --algorithms ")
     assert not (folder / "two" / "report.html").exists()
@@ -667,12 +667,12 @@ def test_report_of_folders_and_files(folder, capsys):
         output = capsys.readouterr()
         assert re.fullmatch(rf"report       {home.name}/report.html \(\d\.\d MB\)\n", output.out)
         assert output.err == ""
-        assert told(home / "report.html")[0]["kind"] == kind
-    assert told(folder / "two" / "report.html")[0]["tiles"][1] == ["runs per algorithm", "2"]
+        assert contents(home / "report.html")[0]["kind"] == kind
+    assert contents(folder / "two" / "report.html")[0]["tiles"][1] == ["runs per algorithm", "2"]
 
 
 @pytest.mark.filterwarnings("default")
-def test_report_of_replicates_says_what_is_missing(folder, capsys):
+def test_report_of_replicates_warns_of_missing_results(folder, capsys):
     (folder / "two" / "replicate-old").mkdir()
     (folder / "two" / "replicate-0" / "result.npz").unlink()
     assert main(["report", "two"]) == 0
@@ -682,9 +682,9 @@ def test_report_of_replicates_says_what_is_missing(folder, capsys):
     assert "the run in 'two' has no result yet" in capsys.readouterr().err
 
 
-def test_report_to_another_file_without_pictures(folder, capsys):
+def test_report_with_other_path_and_without_drawings(folder, capsys):
     assert main(["report", "one", "--out", "mine.html", "--draw", "none"]) == 0
-    about, _ = told(folder / "mine.html")
+    about, _ = contents(folder / "mine.html")
     assert "pictures" not in about
     assert main(["report", "one", "--out", "mine.pdf"]) == 2
     assert capsys.readouterr().err == "taskelites: error: path must end in .html, not 'mine.pdf'\n"
@@ -695,14 +695,14 @@ def test_report_to_another_file_without_pictures(folder, capsys):
     assert "expected all, none or a time such as 30s or 5min, not 'some'" in capsys.readouterr().err
 
 
-def test_a_raised_budget_is_in_the_command(folder):
+def test_repeat_command_has_raised_budget(folder):
     assert main(["resume", "one", "--evaluations", "600", "--quiet"]) == 0
-    about, _ = told(folder / "one" / "report.html")
+    about, _ = contents(folder / "one" / "report.html")
     assert about["again"]["text"] == f"{COMMAND.replace('500', '600')} --seed 3"
     assert te.load("one").evaluations == 600
 
 
-def test_a_run_begun_in_python_has_bars_only_and_says_why(tmp_path, monkeypatch, capsys):
+def test_report_of_python_run_has_no_drawings_and_warns(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tasks, options = [[0.0, 1.0], [1.0, 0.0]], {"bounds": (0, 1), "dim": 2, "algorithm": "random"}
     te.solve(lambda x, t: -x[0], tasks, evaluations=20, out="mine", **options)
@@ -711,13 +711,13 @@ def test_a_run_begun_in_python_has_bars_only_and_says_why(tmp_path, monkeypatch,
     output = capsys.readouterr()
     assert output.err.startswith("taskelites: warning: the report has no drawings of the solutions: ")
     assert len(output.err.splitlines()) == 1
-    about, _ = told(tmp_path / "mine" / "report.html")
+    about, _ = contents(tmp_path / "mine" / "report.html")
     assert "pictures" not in about
     assert about["again"]["kind"] == "python"
     assert "evaluations=20," in about["again"]["text"]
 
 
-def test_a_report_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):
+def test_run_succeeds_if_report_cannot_be_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys.modules["taskelites.cli.report_command"], "write_report", refuse)
     arguments = ["run", "arm", "--tasks", "200", "--evaluations", "300", "--algorithm", "random", "--out", "here"]

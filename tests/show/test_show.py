@@ -22,7 +22,7 @@ def _closed_figures():
 
 
 def made(descriptors, fitness, **kwargs):
-    """A result that no run gave."""
+    """Return a result with the given descriptors and fitness."""
     number = len(descriptors)
     return te.Result(
         solutions=np.zeros((number, 1)),
@@ -36,12 +36,12 @@ def made(descriptors, fitness, **kwargs):
 
 @pytest.fixture
 def wide():
-    """Six descriptors of different spread, the first the widest, and every fifth task unsolved."""
+    """A result with six descriptors of different spread, the first the widest; every fifth task is unsolved."""
     descriptors = np.random.default_rng(1).normal(size=(60, 6)) * [3, 1, 2, 0.1, 0.1, 0.1] + 7
     return made(descriptors, np.where(np.arange(60) % 5, descriptors[:, 1], np.nan), names=list("abcdef"))
 
 
-def test_each_task_has_its_cell_in_its_colour(result):
+def test_map_has_one_coloured_cell_per_task(result):
     axes = show.map(result)
     (cells,) = axes.collections
     polygons = [path.vertices for path in cells.get_paths()]
@@ -52,23 +52,25 @@ def test_each_task_has_its_cell_in_its_colour(result):
     assert np.array_equal(colours.mask, ~result.solved)
     assert np.array_equal(colours.compressed(), result.fitness[result.solved].astype(float))
     assert axes.get_xlabel() == "alpha_max"
-    area = sum(_area(polygon) for polygon in polygons)
+    area = sum(polygon_area(polygon) for polygon in polygons)
     width, height = np.diff(axes.get_xlim())[0], np.diff(axes.get_ylim())[0]
-    assert area == pytest.approx(width * height)  # the cells fill the frame
+    assert area == pytest.approx(width * height)  # the cells fill the axes
 
 
-def _area(polygon):
+def polygon_area(polygon):
     x, y = polygon.T
     return 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
 
 
-def test_cells_fill_the_frame_far_from_the_origin_and_at_any_scale():
+def test_cells_fill_axes_far_from_origin_and_at_any_scale():
     points = np.random.default_rng(0).random((100, 2)) * [1.0, 1e9] + [1e6, 0.0]
     width, height = np.subtract(*plane.frame(points, plane.half_a_cell(points))[::-1])
-    assert sum(_area(cell - points.mean(axis=0)) for cell in plane.cells(points)) == pytest.approx(width * height)
+    assert sum(polygon_area(cell - points.mean(axis=0)) for cell in plane.cells(points)) == pytest.approx(
+        width * height
+    )
 
 
-def test_axes_limits_and_values_are_taken(result):
+def test_map_uses_given_axes_limits_and_values(result):
     _, axes = plt.subplots()
     gap = result.optimum - result.fitness
     assert result.plot(ax=axes, values=gap, label="gap", vmin=0, vmax=1) is axes
@@ -76,13 +78,13 @@ def test_axes_limits_and_values_are_taken(result):
     assert axes.figure.axes[1].get_ylabel() == "gap"
 
 
-def test_duplicates_and_few_tasks_are_drawn():
+def test_map_draws_duplicates_and_few_tasks():
     tasks = te.Tasks(descriptors=[[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
     result = te.solve(lambda x, t: x[0], tasks, bounds=(0, 1), dim=1, evaluations=20)
     assert len(show.map(result).collections[0].get_paths()) == 3
 
 
-def test_two_descriptors_can_be_exchanged(result):
+def test_map_can_swap_two_descriptors(result):
     axes = show.map(result, axes=("length", 0))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "alpha_max")
     polygons = [path.vertices for path in axes.collections[0].get_paths()]
@@ -90,11 +92,11 @@ def test_two_descriptors_can_be_exchanged(result):
     assert all(Path(polygon).contains_point(point) for polygon, point in zip(polygons, points, strict=True))
 
 
-def test_the_colour_bar_can_be_left_out(result):
+def test_map_without_colour_bar(result):
     assert len(show.map(result, colorbar=False).figure.axes) == 1
 
 
-def test_more_descriptors_stand_in_the_plane_of_their_principal_components(wide):
+def test_map_projects_many_descriptors_on_principal_components(wide):
     axes = show.map(wide)
     coloured, grey = axes.collections
     descriptors, solved = wide.tasks.descriptors, wide.solved
@@ -109,7 +111,7 @@ def test_more_descriptors_stand_in_the_plane_of_their_principal_components(wide)
     assert axes.get_ylabel() == f"principal component 2 ({percent[1]:.0f} % of the variance)"
 
 
-def test_unsolved_tasks_are_grey_points_below_the_others_and_explained(wide):
+def test_unsolved_tasks_are_grey_points_in_the_background(wide):
     axes = show.map(wide)
     coloured, grey = axes.collections
     assert grey.get_facecolor().tolist() == [[0.7, 0.7, 0.7, 1.0]]
@@ -120,7 +122,7 @@ def test_unsolved_tasks_are_grey_points_below_the_others_and_explained(wide):
     assert axes.figure.axes[1].get_xlabel() == ""
 
 
-def test_the_scale_of_the_tasks_counts_for_the_components():
+def test_principal_components_use_scale_of_tasks():
     corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1000) for z in (0, 1)])[:6]
     first = show.map(made(corners, np.zeros(6))).get_xlabel()
     assert first == "principal component 1 (100 % of the variance)"
@@ -131,18 +133,18 @@ def test_the_scale_of_the_tasks_counts_for_the_components():
     assert shares[0] < 0.6
 
 
-def test_the_largest_loading_is_positive():
+def test_largest_loading_is_positive():
     positions = np.outer(np.arange(4.0), [1, -2, 0]) + np.outer([1, -1, -1, 1], [0, 0, -0.5])
     for turned in (positions, -positions):
         components, shares = plane.principal_components(turned)
-        # The second descriptor says most of the first component, and the third all of the second one.
+        # The second descriptor has the largest loading of component 1, and the third the only one of component 2.
         assert np.all(np.diff(components[:, 0]) * np.diff(turned[:, 1]) > 0)
         np.testing.assert_allclose(components[:, 1], turned[:, 2], atol=1e-12)
         np.testing.assert_allclose(shares, [25 / 26, 1 / 26])
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_tasks_without_variance_are_drawn_where_they_stand(number):
+def test_tasks_without_variance_are_drawn_at_origin(number):
     axes = show.map(made(np.full((number, 3), 0.1), np.zeros(number)))
     assert np.array_equal(axes.collections[0].get_offsets(), np.zeros((number, 2)))
     assert axes.get_xlabel() == "principal component 1 (0 % of the variance)"
@@ -159,14 +161,14 @@ def test_axes_chooses_two_descriptors(wide, axes):
     assert np.array_equal(grey.get_offsets(), points[~wide.solved])
 
 
-def test_one_descriptor_has_the_fitness_over_it():
+def test_one_descriptor_is_plotted_against_fitness():
     result = made([[1.0], [2.0], [3.0]], [5.0, np.nan, 6.0], names=["load"])
     axes = show.map(result)
     coloured, grey = axes.collections
     assert coloured.get_offsets().tolist() == [[1, 5], [3, 6]]
     assert coloured.get_array().tolist() == [5, 6]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("load", "fitness")
-    # The unsolved task has no height: it stands inside of the lower edge, below all others.
+    # An unsolved task has no fitness, so it is drawn at the bottom, below all others.
     axes.figure.draw_without_rendering()
     x, y = axes.transData.inverted().transform(grey.get_offset_transform().transform(grey.get_offsets()))[0]
     assert x == pytest.approx(2)
@@ -174,12 +176,12 @@ def test_one_descriptor_has_the_fitness_over_it():
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_a_result_without_a_solution_is_drawn(dim):
+def test_map_of_unsolved_result_is_drawn(dim):
     axes = show.map(made(np.random.default_rng(0).random((5, dim)), np.full(5, np.nan)))
     axes.figure.draw_without_rendering()
 
 
-def test_several_maps_share_colours_and_colour_bar(result, small_arm):
+def test_maps_share_colour_limits_and_colour_bar(result, small_arm):
     later = te.solve(small_arm, evaluations=900)
     drawn = show.maps({"early": result, "late": later})
     assert [axes.get_title() for axes in drawn] == ["early", "late"]
@@ -188,18 +190,18 @@ def test_several_maps_share_colours_and_colour_bar(result, small_arm):
     (figure,) = {axes.figure for axes in drawn}
     assert len(figure.axes) == 3
     assert figure.axes[2].get_ylabel() == "fitness"
-    assert [axes.get_ylabel() for axes in drawn] == ["length", ""]  # the same tasks, so it is said once
+    assert [axes.get_ylabel() for axes in drawn] == ["length", ""]  # shared y-axis label, since the tasks are the same
     for axes, own in zip(drawn, (result, later), strict=True):
         assert np.array_equal(axes.collections[0].get_array().compressed(), own.fitness[own.solved].astype(float))
 
 
-def test_maps_take_axes_limits_values_and_titles(result):
+def test_maps_use_given_axes_limits_values_and_titles(result):
     figure, axs = plt.subplots(1, 2)
     gap = result.optimum - result.fitness
     drawn = show.maps([result, result], axs=axs, values=[gap, 2 * gap], titles=["one", "two"], label="gap", vmin=0)
     assert drawn == list(axs)
     assert [axes.get_title() for axes in drawn] == ["one", "two"]
-    assert [axes.get_ylabel() for axes in drawn] == ["length"] * 2  # where they stand is the caller's affair
+    assert [axes.get_ylabel() for axes in drawn] == ["length"] * 2  # given axes may be anywhere, so each has its label
     assert {axes.collections[0].get_clim() for axes in drawn} == {(0, 2 * np.nanmax(gap).astype(float))}
     assert figure.axes[2].get_ylabel() == "gap"
     (alone,) = show.maps([result], colorbar=False, vmin=-1, vmax=1)
@@ -207,7 +209,7 @@ def test_maps_take_axes_limits_values_and_titles(result):
     assert len(alone.figure.axes) == 1
 
 
-def test_maps_of_one_descriptor_share_their_height():
+def test_maps_of_one_descriptor_share_y_limits():
     low, high = (made([[0.0], [1.0]], fitness) for fitness in ([0, 1], [9, 10]))
     first, second = show.maps([low, high])
     assert first.get_ylim() == second.get_ylim()
@@ -215,7 +217,7 @@ def test_maps_of_one_descriptor_share_their_height():
     assert first.get_ylim()[1] > 10
 
 
-def test_maps_of_many_descriptors_break_their_labels_and_take_axes(wide):
+def test_maps_of_many_descriptors_wrap_labels_and_accept_axes(wide):
     first, second = show.maps([wide, wide])
     assert first.get_xlabel().startswith("principal component 1\n(")
     assert np.array_equal(first.collections[0].get_offsets(), second.collections[0].get_offsets())
@@ -223,20 +225,20 @@ def test_maps_of_many_descriptors_break_their_labels_and_take_axes(wide):
 
 
 @pytest.mark.parametrize(("number", "rows", "columns"), [(1, 1, 1), (4, 1, 4), (5, 2, 3), (9, 3, 3)])
-def test_maps_stand_in_rows_of_at_most_four(wide, number, rows, columns):
+def test_maps_are_in_rows_of_at_most_four(wide, number, rows, columns):
     drawn = show.maps([wide] * number)
     assert drawn[0].get_gridspec().get_geometry() == (rows, columns)
     assert [bool(axes.get_ylabel()) for axes in drawn] == [i % columns == 0 for i in range(number)]
 
 
-def test_maps_without_a_solution_are_drawn(wide):
+def test_maps_of_unsolved_results_are_drawn(wide):
     nothing = replace(wide, fitness=np.full(60, np.nan))
     show.maps([nothing, nothing])[0].figure.draw_without_rendering()
     with_one = show.maps([nothing, wide])
     assert with_one[0].collections[0].get_clim() == with_one[1].collections[0].get_clim()
 
 
-def test_tasks_without_descriptors_are_refused(wide):
+def test_tasks_without_descriptors_raise_error(wide):
     result = replace(wide, tasks=te.Tasks(list(range(60)), distance=1 - np.eye(60)))
     message = r"must have descriptors .*, but they have none; add them with te.Tasks\(objects, descriptors=...\)"
     with pytest.raises(ValueError, match=message):
@@ -257,19 +259,19 @@ def test_tasks_without_descriptors_are_refused(wide):
         (("b", 1), ValueError, "axes must be two different descriptors, not 'b' twice"),
     ],
 )
-def test_axes_that_are_not_two_descriptors_are_refused(wide, axes, error, message):
+def test_axes_must_be_two_descriptors(wide, axes, error, message):
     with pytest.raises(error, match=message):
         show.map(wide, axes=axes)
 
 
-def test_other_mistakes_are_named(wide):
+def test_invalid_arguments_of_map(wide):
     with pytest.raises(ValueError, match="axes must be left out for these tasks, which have only 1 descriptor"):
         show.map(made([[0.0], [1.0]], [0, 1]), axes=(0, 1))
     with pytest.raises(ValueError, match=r"values must have shape \(60,\), one number per task, not \(3,\)"):
         show.map(wide, values=[1, 2, 3])
     with pytest.raises(TypeError, match=r"result must be a Result, not list; use show.maps for several"):
         show.map([wide, wide])
-    assert plt.get_fignums() == []  # found before a figure was opened
+    assert plt.get_fignums() == []  # raised before a figure is opened
 
 
 @pytest.mark.parametrize(
@@ -283,13 +285,13 @@ def test_other_mistakes_are_named(wide):
         ({"axs": [1, 2]}, ValueError, "axs must hold one matplotlib axes per result .* not 2 of int"),
     ],
 )
-def test_arguments_of_maps_hold_one_entry_a_result(wide, arguments, error, message):
+def test_arguments_of_maps_have_one_entry_per_result(wide, arguments, error, message):
     with pytest.raises(error, match=message):
         show.maps([wide, wide], **arguments)
     assert plt.get_fignums() == []
 
 
-def test_results_that_are_none_are_refused(wide):
+def test_invalid_results_of_maps(wide):
     with pytest.raises(TypeError, match=r"results must be a list of Result .* not Result; use show.map for a single"):
         show.maps(wide)
     with pytest.raises(ValueError, match="results must hold at least one Result, but it is empty"):
@@ -300,7 +302,7 @@ def test_results_that_are_none_are_refused(wide):
         show.maps({"one": wide}, titles=["two"])
 
 
-def test_axes_of_two_figures_have_no_place_for_a_shared_colour_bar(wide):
+def test_axes_of_two_figures_cannot_share_a_colour_bar(wide):
     axs = [plt.subplots()[1], plt.subplots()[1]]
     with pytest.raises(ValueError, match=r"axs must belong to one figure, .* use cbar=None"):
         show.maps([wide, wide], axs=axs)
