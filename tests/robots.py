@@ -1,4 +1,4 @@
-"""The six-legged robot, written down once more for its tests: numbers of its builders' files, and plain loops."""
+"""A second description of the hexapod for its tests: the parameters of its builders' files, and plain loops."""
 
 import math
 
@@ -9,8 +9,8 @@ from taskelites.domains.hexapod import mujoco_engine
 from taskelites.domains.hexapod.body import as_damage, links, mjcf
 from taskelites.domains.hexapod.episode import Rules
 
-# Nothing here is computed by the code under test.
-# Of each leg: side, coxa joint on the base (x, y), yaw of the coxa's frame.
+# These parameters are independent of the code under test.
+# Per leg: side, position of the coxa joint on the base (x, y), yaw of the frame of the coxa.
 HIPS = [
     (+1, -0.13, 0.04, 0.3),
     (+1, -0.01, 0.08, 0.0),
@@ -27,7 +27,7 @@ INERTIAS = {  # about the centre, along the axes of the link, of the nominal bod
     "tibia": (8.858083e-5, 1.802667e-5, 8.858083e-5),
 }
 REACH = {"coxa": math.pi / 2, "femur": math.pi / 4, "tibia": math.pi / 4}
-MIRRORED = [5, 4, 3, 2, 1, 0]  # what stands where leg 0, 1, ... would be in a mirror between left and right
+MIRRORED = [5, 4, 3, 2, 1, 0]  # the leg that mirrors leg 0, 1, ... between left and right
 
 
 def axes(side):
@@ -53,7 +53,7 @@ def compiled(lengths, damage=(), *, drawn=False):
 
 
 def transcribed(gait):
-    """The controller word by word: 20 rows of what each of 6 legs' coxa and femur is told, rad."""
+    """Return the targets of a transcription of the original controller, in rad, shape `(20, 6, 2)`: coxa and femur."""
     weights = [math.exp(-0.5 * (k / (10 / 3)) ** 2) for k in range(-10, 11)]
     rows = np.zeros((20, 6, 2))
     for leg in range(6):
@@ -73,7 +73,7 @@ def transcribed(gait):
 
 
 def driven(gait, steps):
-    """The motors' law as a plain recursion: angles and speeds, `(steps, 6, 2)`."""
+    """Return the angles and speeds of the motors by a plain recursion, each of shape `(steps, 6, 2)`."""
     told = transcribed(gait)
     angles, speeds = np.zeros((steps, 6, 2)), np.zeros((steps, 6, 2))
     for leg in range(6):
@@ -88,9 +88,9 @@ def driven(gait, steps):
 
 
 def mirrored(gait):
-    """The same gait seen in a mirror: legs change sides, and coxas swing the other way, all else stays.
+    """Return the mirrored gait: legs change sides, and coxas swing in the opposite direction.
 
-    A square wave upside down is another one: it is up when the first is down, and begins when that ends.
+    The negative of a square wave is a square wave that starts where the first one ends.
     """
     legs = gait.reshape(6, 2, 3)[MIRRORED].copy()
     up = np.ceil(100 * legs[:, 0, 2])

@@ -10,8 +10,8 @@ SCORE = archery.ArcheryFitness()
 CORNERS = [[5.0, -10.0], [5.0, 10.0], [40.0, -10.0], [40.0, 10.0], [40.0, 0.0]]
 
 
-def stepped(yaw, pitch, distance, wind):
-    """Where the arrow crosses the target's plane, by steps of 1e-5 s: velocity, then position."""
+def integrated(yaw, pitch, distance, wind):
+    """Return where the arrow crosses the plane of the target, by integration in steps of 1e-5 s."""
     velocity = 70 * np.array([-np.sin(yaw), np.cos(yaw) * np.cos(pitch), np.cos(yaw) * np.sin(pitch)])
     pull = np.array([wind, 0.0, -9.8])
     position, step = np.zeros(3), 1e-5
@@ -26,26 +26,26 @@ def stepped(yaw, pitch, distance, wind):
 @pytest.mark.parametrize(
     ("aim", "task"), [((0.1, 0.05), (10.0, -4.0)), ((-0.26, 0.2), (7.0, 10.0)), ((0.03, -0.1), (9.0, 3.0))]
 )
-def test_the_arrow_flies_as_a_thrown_body(aim, task):
-    assert np.allclose(archery.landing(np.array(aim), np.array(task), xp=np), stepped(*aim, *task), atol=1e-7)
+def test_landing_point_equals_numerical_integration(aim, task):
+    assert np.allclose(archery.landing(np.array(aim), np.array(task), xp=np), integrated(*aim, *task), atol=1e-7)
 
 
-def test_hand_worked_shots():
-    # Straight ahead, 7 m: 0.1 s. The arrow falls 4.9 x 0.01 = 0.049 m (ring 10), wind 10 pushes 0.05 m.
+def test_hand_calculated_shots():
+    # Straight ahead, 7 m take 0.1 s. The arrow falls 4.9 x 0.01 = 0.049 m (10 points), and wind 10 pushes it 0.05 m.
     with jax.enable_x64(True):
         shoot = jax.jit(SCORE)
         still, windy = jnp.array([7.0, 0.0]), jnp.array([7.0, 10.0])
         ahead = jnp.zeros(2)
         assert shoot(ahead, still) == 1.0
         assert shoot(ahead, windy) == 0.9  # hypot(0.049, 0.05) = 0.070 m
-        # 14 m: 0.2 s, 0.196 m down, 3.2 rings: 7 points. 28 m: 0.784 m down, off the target.
+        # 14 m: 0.2 s, 0.196 m down, which is 3.2 rings, so 7 points. 28 m: 0.784 m down, a miss.
         assert shoot(ahead, jnp.array([14.0, 0.0])) == 0.7
         assert shoot(ahead, jnp.array([28.0, 0.0])) == 0.0
-        # A yaw to the left meets a wind to the right: sin yaw = wind t / 2 / 70.
+        # A yaw to the left compensates a wind to the right: sin yaw = wind t / 2 / 70.
         assert shoot(jnp.array([np.arcsin(0.5 / 70), 0.0]), windy) == 1.0
 
 
-def test_an_arrow_on_an_edge_counts_for_the_outer_ring():
+def test_edge_belongs_to_outer_ring():
     edges = archery.EDGES
     assert np.allclose(edges, [0.061, 0.122, 0.183, 0.244, 0.305, 0.366, 0.427, 0.488, 0.549, 0.61], rtol=1e-15)
     with jax.enable_x64(True):
@@ -56,8 +56,8 @@ def test_an_arrow_on_an_edge_counts_for_the_outer_ring():
     assert (archery.rings_hit(inside, xp=np) == np.maximum(0, 10 - np.floor(inside / 0.061))).all()
 
 
-def test_an_edge_that_an_arrow_hits():
-    """A target so far away that the arrow, shot straight ahead, falls to an edge: 70 sqrt(edge / 4.9)."""
+def test_arrow_on_edge_scores_outer_ring():
+    """At the distance 70 sqrt(edge / 4.9), an arrow that is shot straight ahead falls onto the edge of a ring."""
     with jax.enable_x64(True):
         for number, edge in enumerate(archery.EDGES[1:], start=2):
             distance = 70 * np.sqrt(edge / 4.9)
@@ -66,7 +66,7 @@ def test_an_edge_that_an_arrow_hits():
                 assert found == points / 10
 
 
-def test_every_task_can_be_hit_in_the_centre():
+def test_computed_aim_hits_centre_on_every_task():
     domain = te.domain("archery")
     tasks = np.concatenate([domain.tasks.descriptors, CORNERS])
     aims = archery.aim(tasks)
@@ -76,13 +76,13 @@ def test_every_task_can_be_hit_in_the_centre():
     assert (domain.optimum == 1).all()
 
 
-def test_the_domain():
+def test_default_domain():
     domain = te.domain("archery")
     assert (domain.name, domain.dim, domain.call, len(domain.tasks)) == ("archery", 2, "jax", 5000)
     assert domain.tasks.names == ("distance", "wind")
     assert (domain.tasks.descriptors >= [5, -10]).all()
     assert (domain.tasks.descriptors <= [40, 10]).all()
-    # Around the right aim, everything from a miss to the middle.
+    # Close to the optimal aim, all scores from 0 to 1 occur.
     aims = archery.aim(domain.tasks.descriptors) + np.random.default_rng(0).normal(scale=0.01, size=(5000, 2))
     scores = jax.vmap(domain.fitness)(jnp.asarray(aims), jnp.asarray(domain.tasks.descriptors))
     assert np.unique(scores).tolist() == np.float32(np.arange(11) / 10).tolist()
@@ -90,7 +90,7 @@ def test_the_domain():
         te.domain("archery", tasks=[[5.0, 0.0], [4.0, 0.0]])
 
 
-def test_draw_shows_the_arrow():
+def test_draw_shows_arrow():
     axes = te.domain("archery", tasks=3).draw(np.zeros(2), np.array([14.0, 0.0]))
     assert np.allclose(axes.lines[-1].get_xydata(), [[0.0, -0.196]])
     assert "score 0.7, 0.1960 m" in axes.get_title()

@@ -8,7 +8,7 @@ from taskelites.domains import arm
 
 
 def transformed(solution, task):
-    """The tip by a product of 4 x 4 matrices, as in the paper's code: a joint, then its link."""
+    """Return the position of the tip by a product of 4 x 4 matrices, as in the paper's code."""
     dim = len(solution)
     matrix = np.eye(4)
     for value in solution:
@@ -21,7 +21,7 @@ def transformed(solution, task):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 10, 36])
-def test_the_fitness_is_the_distance_of_the_tip(dim):
+def test_fitness_is_negative_distance_of_tip(dim):
     rng = np.random.default_rng(dim)
     fitness = te.domain("arm", tasks=5, dim=dim, target=(0.5, -0.25)).fitness
     with jax.enable_x64(True):
@@ -32,17 +32,17 @@ def test_the_fitness_is_the_distance_of_the_tip(dim):
             assert np.isclose(fitness(jnp.asarray(solution), jnp.asarray(task)), -np.hypot(*(tip - [0.5, -0.25])))
 
 
-def test_hand_worked_postures():
+def test_hand_calculated_postures():
     fitness = te.domain("arm", tasks=5, dim=2).fitness
     straight = fitness(jnp.full(2, 0.5), jnp.array([1.0, 1.0]))  # the tip is at (1, 0)
     assert np.isclose(straight, -1.0)
     # First joint +90 degrees (0.5 of 2 pi / 2), second straight: the tip is at (0, 1).
     assert np.isclose(fitness(jnp.array([1.0, 0.5]), jnp.array([1.0, 1.0])), -1.0, atol=1e-6)
-    # +90, then -90 degrees: up half, right half: (0.5, 0.5).
+    # +90, then -90 degrees: the tip is at (0.5, 0.5).
     assert np.isclose(fitness(jnp.array([1.0, 0.0]), jnp.array([1.0, 1.0])), -np.sqrt(0.5), atol=1e-6)
 
 
-def test_defaults_are_the_paper_s():
+def test_defaults_equal_paper():
     domain = te.domain("arm")
     assert (domain.name, domain.dim, domain.call, len(domain.tasks)) == ("arm", 10, "jax", 5000)
     assert domain.tasks.names == ("alpha_max", "length")
@@ -52,7 +52,7 @@ def test_defaults_are_the_paper_s():
     assert domain.optimum.shape == (5000,)
 
 
-def test_tasks_may_be_an_array_or_a_file(tmp_path):
+def test_tasks_may_be_array_or_file(tmp_path):
     points = np.array([[0.1, 0.2], [0.3, 0.4]])
     assert te.domain("arm", tasks=points).tasks.descriptors.tolist() == points.tolist()
     np.save(tmp_path / "own.npy", points)
@@ -60,7 +60,7 @@ def test_tasks_may_be_an_array_or_a_file(tmp_path):
 
 
 def best_of_many(task, dim, target, rng):
-    """The best of many random postures, each improved by a plain hill climb."""
+    """Return the fitness of the best of 500 random postures after a simple hill climb."""
     solutions = rng.random((4000, dim))
     values = -np.hypot(*(np.array([arm.joints(s, task, xp=np)[-1] for s in solutions[:500]]) - target).T)
     best, value = solutions[values.argmax()], values.max()
@@ -77,17 +77,17 @@ def best_of_many(task, dim, target, rng):
 
 @pytest.mark.parametrize("target", [(1.0, 1.0), (0.5, 0.5), (0.1, 0.0), (-0.3, -0.6)])
 @pytest.mark.parametrize("dim", [3, pytest.param(10, marks=pytest.mark.slow)])
-def test_the_optimum_is_neither_beaten_nor_out_of_reach(target, dim):
+def test_optimum_is_reached_but_not_exceeded(target, dim):
     rng = np.random.default_rng(0)
     tasks = np.concatenate([rng.random((10, 2)), [[1.0, 1.0], [0.0, 0.7], [1.0, 0.1], [0.05, 1.0]]])
     optimum = arm.arm_optimum(tasks, dim, target)
     found = np.array([best_of_many(task, dim, target, rng) for task in tasks])
     assert (found <= optimum + 1e-6).all()
-    assert (found >= optimum - 2e-2).all()  # the hill climb is a poor one
+    assert (found >= optimum - 2e-2).all()  # the hill climb is not exact
 
 
-def test_the_outer_bound_certifies_the_default_target():
-    """For (1, 1) the bound of the best direction meets the distance of its own posture on every task."""
+def test_outer_bound_is_reached_for_default_target():
+    """For (1, 1), the bound of the best direction equals the distance of its posture on every task."""
     descriptors = te.domain("arm", tasks=1000).tasks.descriptors
     limit, length = np.pi * descriptors[:, 0] / 10, descriptors[:, 1]
     direction, bound = arm._outer_bound(limit, length, 10, (1.0, 1.0))
@@ -96,7 +96,7 @@ def test_the_outer_bound_certifies_the_default_target():
     assert np.allclose(arm.arm_optimum(descriptors, 10, (1.0, 1.0)), -bound)
 
 
-def test_no_run_beats_the_optimum(small_arm):
+def test_run_does_not_exceed_optimum(small_arm):
     for target in ((1.0, 1.0), (0.5, 0.5)):
         domain = te.domain("arm", tasks=small_arm.tasks.descriptors, target=target)
         result = te.solve(domain, evaluations=300_000)
@@ -105,24 +105,24 @@ def test_no_run_beats_the_optimum(small_arm):
         assert (result.fitness >= result.worst).all()
 
 
-def test_the_exponential_form_is_the_distance_s_exponential(small_arm):
+def test_exponential_form_is_exponential_of_distance(small_arm):
     points = small_arm.tasks.descriptors
     plain, other = (te.domain("arm", tasks=points, target=(0.5, 0.5), form=form) for form in arm.FORMS)
     solution, task = jnp.full(10, 0.5), jnp.array([1.0, 0.5])  # straight: the tip is at (0.5, 0)
     assert np.isclose(other.fitness(solution, task), np.exp(-0.5))
     assert np.isclose(other.fitness(solution, task), np.exp(plain.fitness(solution, task)))
     assert np.allclose(other.optimum, np.exp(plain.optimum), rtol=1e-12)
-    # The tip at the other end of the longest arm: 0.5 sqrt(2) + length away.
+    # In the worst case the tip points away from the target, at a distance of sqrt(0.5) + length.
     assert np.allclose(other.worst, np.exp(-(np.sqrt(0.5) + points[:, 1])), rtol=1e-12)
     assert other.options == {"target": [0.5, 0.5], "form": "exponential"}
-    assert plain.options == {"target": [0.5, 0.5]}  # as before: runs that were begun then go on
+    assert plain.options == {"target": [0.5, 0.5]}  # the default form is not saved, so that older runs can be resumed
     result = te.solve(other, evaluations=20_000)
     assert 0 < result.gap < 0.05
     assert (result.fitness <= other.optimum + 1e-6).all()
     assert (result.fitness >= other.worst - 1e-6).all()
 
 
-def test_draw_shows_the_posture(small_arm):
+def test_draw_shows_posture(small_arm):
     result = te.solve(small_arm, evaluations=2000)
     axes = small_arm.draw(result.solutions[7], small_arm.tasks.descriptors[7])
     drawn = axes.lines[0].get_xydata()
@@ -132,8 +132,8 @@ def test_draw_shows_the_posture(small_arm):
 
 
 @pytest.mark.slow
-def test_twenty_seeds_come_near_the_optimum():
-    """1,000,000 evaluations: gap at most 1.5e-4 in the median, below 2e-3 in every seed."""
+def test_twenty_seeds_reach_small_gap():
+    """1,000,000 evaluations give a median gap of at most 1.5e-4, and a gap below 2e-3 for every seed."""
     gaps = [result.gap for result in te.solve(te.domain("arm"), evaluations=1_000_000, replicates=20)]
     assert np.median(gaps) <= 1.5e-4
     assert max(gaps) < 2e-3

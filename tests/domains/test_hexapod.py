@@ -1,4 +1,4 @@
-"""The six-legged robot: its body, gaits and rules against what is written down of them; what is refused."""
+"""The hexapod's body, gaits and rules against their specification, and invalid arguments."""
 
 import json
 import math
@@ -41,8 +41,8 @@ def engine():
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """MuJoCo writes its warnings to a file in the folder that it is started in."""
+def working_directory(tmp_path, monkeypatch):
+    """A working directory for the file to which MuJoCo writes its warnings."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -51,12 +51,12 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def leg_points(leg, lengths, angles):
-    """Centres of coxa, femur, tibia and foot in the base's frame, by trigonometry in the plane of the leg."""
+    """Return the centres of coxa, femur, tibia and foot in the frame of the base, by trigonometry."""
     side, x, y, yaw = HIPS[leg]
     tibia, femur = lengths[leg], lengths[6 + leg]
     coxa_angle, lift, knee = angles
-    down = lift - knee  # of the tibia, from the vertical: its axis is the opposite one
-    local = [  # along the leg's own x, outwards, upwards
+    down = lift - knee  # angle of the tibia from the vertical; its axis is opposite
+    local = [  # along the x-axis of the leg, outwards, upwards
         (0.01, 0.03, 0.0),
         (0.01, 0.06 + femur / 2 * math.cos(lift), femur / 2 * math.sin(lift)),
     ]
@@ -79,7 +79,7 @@ def leg_points(leg, lengths, angles):
     ]
 
 
-def test_feet_and_centres_are_where_trigonometry_puts_them(engine):
+def test_kinematics_equal_trigonometry(engine):
     rng = np.random.default_rng(0)
     bodies = some_bodies(10, 3)
     engine._begin(bodies)
@@ -99,7 +99,7 @@ def test_feet_and_centres_are_where_trigonometry_puts_them(engine):
                 assert np.abs(found - expected).max() < 1e-12
 
 
-def test_the_model_has_the_builders_numbers(engine):
+def test_model_has_parameters_of_robot(engine):
     model = engine.model
     assert (model.nbody, model.nv, model.nu, model.ngeom) == (20, 24, 18, 8)
     assert np.isclose(model.body_mass.sum(), 2.495)
@@ -133,7 +133,7 @@ def test_the_model_has_the_builders_numbers(engine):
     assert np.allclose(2 * model.geom("base").size, [0.24, 0.20, 0.04])
 
 
-def test_only_the_floor_is_touched(engine):
+def test_only_contacts_with_floor_are_possible(engine):
     model = engine.model
     floor = model.geom("floor").id
     for one in range(model.ngeom):
@@ -144,7 +144,7 @@ def test_only_the_floor_is_touched(engine):
             assert bool(touch) == (floor in (one, other))
 
 
-def test_masses_stay_and_inertias_follow_the_lengths():
+def test_inertias_but_not_masses_depend_on_lengths():
     (lengths,) = some_bodies(1, 4)
     model = compiled(lengths)
     assert np.isclose(model.body_mass.sum(), 2.495)
@@ -160,7 +160,7 @@ def numbers(element, path, name):
     return [float(number) for number in element.find(path).get(name).split()]
 
 
-def test_the_urdf_has_the_same_numbers():
+def test_urdf_has_parameters_of_robot():
     robot = ElementTree.fromstring(urdf(links(NOMINAL)))
     found_links = {link.get("name"): link for link in robot.findall("link")}
     found_joints = {joint.get("name"): joint for joint in robot.findall("joint")}
@@ -201,11 +201,11 @@ def test_the_urdf_has_the_same_numbers():
 
 
 @pytest.mark.parametrize("damage", [{}, {0: "dead", 2: "no-tibia", 3: "no-leg", 4: "stuck"}], ids=["whole", "broken"])
-def test_lengths_set_in_place_give_the_model_that_the_compiler_gives(damage):
-    """Also what MuJoCo derives from them (body_invweight0, dof_invweight0): stale ones move robots by decimetres."""
+def test_model_with_lengths_set_in_place_equals_compiled_model(damage):
+    """Includes derived values (body_invweight0, dof_invweight0); stale ones would change distances by decimetres."""
     engine = new_engine(damage=damage)
     bodies = some_bodies(6, 5)
-    engine._begin(some_bodies(6, 6))  # rows have been used before
+    engine._begin(some_bodies(6, 6))  # reuse the rows of other bodies
     engine._begin(bodies)
     for row, lengths in enumerate(bodies):
         own, fresh = engine._batch.get_model(row), compiled(lengths, as_damage(damage))
@@ -220,7 +220,7 @@ def test_lengths_set_in_place_give_the_model_that_the_compiler_gives(damage):
     assert not np.allclose(engine._batch.get_model(0).dof_invweight0, engine.model.dof_invweight0, rtol=1e-3)
 
 
-def test_boxes_that_only_a_camera_sees_change_nothing(engine):
+def test_visual_boxes_do_not_change_physics(engine):
     model = compiled(NOMINAL, drawn=True)
     assert model.ngeom == 8 + 18
     for name in ("body_mass", "body_inertia", "body_ipos", "body_invweight0", "dof_invweight0"):
@@ -229,7 +229,7 @@ def test_boxes_that_only_a_camera_sees_change_nothing(engine):
     assert touching == [engine.model.geom(i).name for i in range(engine.model.ngeom)]
 
 
-def test_a_robot_starts_a_millimetre_above_the_ground(engine):
+def test_robot_starts_one_millimetre_above_ground(engine):
     bodies = some_bodies(20, 7)
     assert np.allclose(spawn_height(bodies), bodies[:, :6].max(axis=1) + 0.0125 + 0.001)
     for lengths in bodies[:5]:
@@ -254,7 +254,7 @@ def edge_gaits():
 
 
 @pytest.mark.parametrize("gaits", [some_gaits(20, 9), edge_gaits()], ids=["random", "edges"])
-def test_signals_are_the_controller_s(gaits):
+def test_signals_equal_transcribed_controller(gaits):
     expected = np.array([transcribed(gait) for gait in gaits])
     assert np.abs(signals(gaits) - expected).max() < 1e-14
     assert np.array_equal(signals(gaits)[3], signals(gaits[3]))
@@ -262,8 +262,8 @@ def test_signals_are_the_controller_s(gaits):
         assert np.abs(signals(jnp.asarray(gaits), jnp) - expected).max() < 1e-14
 
 
-def test_the_reference_gaits_are_tripods():
-    """Legs 0, 2, 4 and legs 1, 3, 5 lift in turns; forward is the reference with every coxa half a period later."""
+def test_reference_gaits_are_tripods():
+    """Legs 0, 2, 4 and legs 1, 3, 5 alternate. FORWARD is REFERENCE with every coxa half a period later."""
     lift = signals(REFERENCE)[..., 1]
     for together in ([0, 2, 4], [1, 3, 5]):
         assert np.ptp(lift[:, together], axis=1).max() < 1e-15
@@ -272,7 +272,7 @@ def test_the_reference_gaits_are_tripods():
     assert np.array_equal(signals(REFERENCE)[..., 1], signals(FORWARD)[..., 1])
 
 
-def test_motors_follow_their_law():
+def test_motors_equal_recursion():
     gaits = np.concatenate([some_gaits(3, 10), [FORWARD, np.ones(36)]])
     angles, speeds = Motors(gaits).drive(720)
     for row, gait in enumerate(gaits):
@@ -280,11 +280,11 @@ def test_motors_follow_their_law():
         assert np.abs(angles[:, row] - expected[0]).max() < 1e-11
         assert np.abs(speeds[:, row] - expected[1]).max() < 1e-10
     assert np.abs(speeds).max() == 7.0
-    assert (np.abs(speeds[:, 3]) == 7.0).any()  # the limit is active in a gait that walks
+    assert (np.abs(speeds[:, 3]) == 7.0).any()  # a walking gait reaches the speed limit
     assert np.array_equal(motor(np.float64(0.1), np.float64(0.0), np.float64(0.0)), [0.1 * 20 / 240, 0.1 * 20])
 
 
-def test_motors_go_on_where_they_were():
+def test_motors_continue_between_calls_and_after_dropping_rows():
     gaits = some_gaits(5, 11)
     whole = Motors(gaits).drive(720)
     for parts in ([60] * 12, [1, 11, 12, 13, 7, 676]):
@@ -301,7 +301,7 @@ def test_motors_go_on_where_they_were():
         assert np.array_equal(found, whole[i][150:, [3, 0]])
 
 
-def test_the_tibia_copies_the_femur():
+def test_tibia_has_angle_of_femur():
     pairs = np.arange(12.0).reshape(6, 2)
     assert joint_angles(pairs).tolist() == [
         number for leg in range(6) for number in (2 * leg, 2 * leg + 1, 2 * leg + 1)
@@ -316,15 +316,15 @@ def pose(roll=0.0, pitch=0.0, yaw=0.0, x=0.0, y=0.0, z=0.15):
     return np.array([x, y, z, w, i, j, k])
 
 
-def test_angles_are_those_of_scipy():
+def test_euler_angles_equal_scipy():
     turns = Rotation.random(500, random_state=0)
     yaw, pitch, roll = turns.as_euler("ZYX").T
     found = euler(turns.as_quat()[:, [3, 0, 1, 2]])
-    assert np.abs(np.array(found) - [roll, pitch, yaw]).max() < 1e-9  # arcsin is steep where pitch is a right angle
+    assert np.abs(np.array(found) - [roll, pitch, yaw]).max() < 1e-9  # arcsin is steep near a pitch of 90 degrees
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_what_ends_a_walk(sign):
+def test_rules_that_end_a_walk(sign):
     limit = sign * math.pi / 8
     start = pose(y=0.2)
     free, strict = Rules(), Rules(yaw=True)
@@ -332,7 +332,7 @@ def test_what_ends_a_walk(sign):
         for angle in ("roll", "pitch"):
             assert rules.broken(pose(y=0.2, **{angle: 1.001 * limit}), start)
             assert not rules.broken(pose(y=0.2, **{angle: 0.999 * limit}), start)
-        assert rules.broken(pose(y=0.2 + sign * 0.501), start)  # the corridor begins where the robot does
+        assert rules.broken(pose(y=0.2 + sign * 0.501), start)  # the corridor is relative to the start
         assert not rules.broken(pose(y=0.2 + sign * 0.499), start)
         assert not rules.broken(pose(y=0.2, x=9.0, z=2.0), start)
     assert strict.broken(pose(y=0.2, yaw=1.001 * limit), start)
@@ -343,7 +343,7 @@ def test_what_ends_a_walk(sign):
     assert np.asarray(strict.broken(jnp.asarray(many), jnp.asarray(many[0]), jnp)).tolist() == [False, True, True]
 
 
-def test_a_leap_is_no_walk():
+def test_too_fast_or_non_finite_steps_are_implausible():
     rules = Rules()
     before = pose()
     for axis in range(3):
@@ -354,10 +354,10 @@ def test_a_leap_is_no_walk():
     assert not rules.plausible(before + np.inf, before)
 
 
-# The domain, and what is refused.
+# The domain and its arguments.
 
 
-def test_defaults_are_the_paper_s():
+def test_defaults_equal_paper():
     domain = te.domain("hexapod")
     assert (domain.name, domain.dim, domain.call, len(domain.tasks)) == ("hexapod", 36, "batch", 2000)
     lengths = domain.tasks.descriptors
@@ -374,7 +374,7 @@ def test_defaults_are_the_paper_s():
     assert domain.fitness.rules == Rules(yaw=False)
 
 
-def test_tasks_may_be_an_array_or_a_file(tmp_path):
+def test_tasks_may_be_array_or_file(tmp_path):
     own = some_bodies(3, 29)
     for given in (own, own.tolist(), te.Tasks(own)):
         assert te.domain("hexapod", tasks=given).tasks.descriptors.tolist() == own.tolist()
@@ -444,7 +444,7 @@ LEG_KINDS = "damage of leg 2 must be one of 'dead', 'no-leg', 'no-tibia', 'stuck
         ({"thread": 2}, r"an option of 'hexapod' must be one of .*, not 'thread'; did you mean 'threads'\?"),
     ],
 )
-def test_a_mistake_is_named(options, message):
+def test_invalid_arguments_raise_errors(options, message):
     with pytest.raises((ValueError, TypeError, FileNotFoundError), match=message):
         te.domain("hexapod", **options)
 
@@ -463,7 +463,7 @@ def test_a_mistake_is_named(options, message):
         ),
     ],
 )
-def test_a_simulator_that_is_not_there(engine, module, version, hint, monkeypatch):
+def test_missing_simulator_raises_error(engine, module, version, hint, monkeypatch):
     def missing(name):
         assert name == module
         raise ImportError(f"No module named {name!r}")
@@ -474,7 +474,7 @@ def test_a_simulator_that_is_not_there(engine, module, version, hint, monkeypatc
         te.domain("hexapod", engine=engine)
 
 
-def test_other_engines_are_not_imported_in_vain(monkeypatch):
+def test_unused_engines_are_not_imported(monkeypatch):
     for module in ("mujoco.mjx", "pybullet"):
         monkeypatch.setitem(sys.modules, module, None)
     assert te.domain("hexapod", tasks=3).options["engine"] == "mujoco"
@@ -483,7 +483,7 @@ def test_other_engines_are_not_imported_in_vain(monkeypatch):
 # The command.
 
 
-def test_the_command_runs_it(elsewhere, capsys):
+def test_command_runs_hexapod(working_directory, capsys):
     arguments = ["run", "hexapod", "--tasks", "20", "--evaluations", "64", "--out", "run"]
     arguments += ["--algorithm", "mt-map-elites"]
     more = ["--set", "yaw=true", "--set", "threads=1", "--set", "damage={2: 'dead'}"]
@@ -491,7 +491,7 @@ def test_the_command_runs_it(elsewhere, capsys):
         assert main([*arguments, *more]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "hexapod: 20 tasks, 64 evaluations, mt-map-elites, seed 0"
-    settings = json.loads((elsewhere / "run" / "settings.json").read_text())
+    settings = json.loads((working_directory / "run" / "settings.json").read_text())
     options = settings["options"]
     assert (options["engine"], options["yaw"]) == ("mujoco", True)
     domain = te.domain("hexapod", tasks=20, yaw=True, damage={2: "dead"})
@@ -511,7 +511,7 @@ def test_the_command_runs_it(elsewhere, capsys):
         ("damage={2: 'ded'}", f"{LEG_KINDS}, not 'ded'; did you mean 'dead'?"),
     ],
 )
-def test_a_mistake_in_the_command_is_one_line_and_status_2(setting, message, elsewhere, capsys):
+def test_invalid_setting_of_command_gives_one_line_and_status_2(setting, message, working_directory, capsys):
     assert main(["run", "hexapod", "--tasks", "20", "--evaluations", "64", "--set", setting]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"taskelites: error: {message}"
-    assert not (elsewhere / "runs").exists()
+    assert not (working_directory / "runs").exists()

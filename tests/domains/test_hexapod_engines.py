@@ -1,4 +1,4 @@
-"""The six-legged robot in MJX and in PyBullet, against MuJoCo."""
+"""The hexapod in MJX and in PyBullet, compared with MuJoCo."""
 
 import math
 import subprocess
@@ -20,15 +20,15 @@ from taskelites.domains.hexapod.gait import FORWARD, REFERENCE
 
 BROKEN = {0: "dead", 2: "no-tibia", 3: "no-leg", 5: "stuck"}
 
-# MJX. It takes half a minute to compile, so most of this is slow.
+# MJX. Compilation takes half a minute, so most of these tests are marked slow.
 
 
 def in_mjx(gaits, bodies, damage=None, rules=None, *, double):
-    """Distances by one compiled program, in double or single precision."""
+    """Return distances in MJX, in double or single precision."""
     from taskelites.domains.hexapod import mjx_engine
 
     kind = float if double else np.float32
-    # What is kept of one precision must not meet the other; users choose theirs once.
+    # Cached programs of one precision must not be used for the other. Users never change the precision.
     mjx_engine._model.cache_clear()
     if not double:
         jax.clear_caches()
@@ -42,7 +42,7 @@ def in_mjx(gaits, bodies, damage=None, rules=None, *, double):
 
 @pytest.fixture(scope="module")
 def both():
-    """The builders' gaits, random ones, one that is none and a body that is none: gaits, bodies, and how far in MJX."""
+    """Gaits, bodies and distances in MJX: reference and random gaits, a gait with NaN and a body with NaN."""
     gaits = np.concatenate([[REFERENCE, FORWARD], some_gaits(6, 1)])
     bodies = np.concatenate([[NOMINAL, NOMINAL], some_bodies(6, 2)])
     gaits[3, 0] = np.nan
@@ -50,18 +50,18 @@ def both():
     return gaits, bodies, in_mjx(gaits, bodies, double=True)
 
 
-def test_mjx_walks_as_mujoco_does(both):
-    """In double precision 38 of 40 walks differed by less than 1e-12 m, the two others by 1e-8 and 2e-8."""
+def test_distances_in_mjx_equal_mujoco(both):
+    """In double precision, 38 of 40 walks differed by less than 1e-12 m, the others by 1e-8 and 2e-8 m."""
     gaits, bodies, found = both
     whole = np.delete(np.arange(8), [3, 5])
     assert np.abs(found[whole] - new_engine().distances(gaits[whole], bodies[whole])).max() < 1e-6
 
 
-def test_what_diverges_in_mjx_is_nan_and_harms_nobody(both):
+def test_diverging_walks_in_mjx_are_nan_and_do_not_affect_others(both):
     assert np.isnan(both[2]).tolist() == [row in (3, 5) for row in range(8)]
 
 
-def test_every_damage_can_be_traced():
+def test_every_damage_is_traceable():
     from taskelites.domains.hexapod import mjx_engine
 
     walk = partial(mjx_engine.distance, rules=Rules(yaw=True), damage=as_damage(BROKEN))
@@ -81,16 +81,16 @@ def test_every_damage_can_be_traced():
         ({}, True),
     ],
 )
-def test_damage_and_turning_are_the_same_in_mjx(damage, yaw):
+def test_damage_and_yaw_rule_in_mjx_equal_mujoco(damage, yaw):
     gaits, bodies = some_gaits(6, 3), some_bodies(6, 4)
     found = in_mjx(gaits, bodies, damage, Rules(yaw=yaw), double=True)
     apart = np.abs(found - new_engine(Rules(yaw=yaw), damage).distances(gaits, bodies))
-    assert np.sort(apart)[-2] < 1e-6  # MJX ends its solver after 10 iterations, which may show in one walk of six
+    assert np.sort(apart)[-2] < 1e-6  # MJX stops its solver after 10 iterations, which may change one walk of six
 
 
 @pytest.mark.slow
-def test_single_precision_ranks_gaits_as_double_does():
-    """Of 40 pairs half differed by less than 1e-6 m, one by 0.03: walks amplify what differs."""
+def test_single_precision_ranks_gaits_like_double_precision():
+    """Walks amplify rounding: half of 40 pairs differed by less than 1e-6 m, one by 0.03 m."""
     gaits, bodies = (array.astype(np.float32) for array in (some_gaits(40, 5), some_bodies(40, 6)))
     found, expected = in_mjx(gaits, bodies, double=False), new_engine().distances(gaits, bodies)
     assert np.median(np.abs(found - expected)) < 1e-4
@@ -98,7 +98,7 @@ def test_single_precision_ranks_gaits_as_double_does():
 
 
 @pytest.mark.slow
-def test_a_search_in_mjx():
+def test_search_in_mjx():
     jax.clear_caches()
     domain = te.domain("hexapod", tasks=10, engine="mjx")
     assert domain.call == "jax"
@@ -132,7 +132,7 @@ def joint_names(client, robot):
     return {client.getJointInfo(robot, i)[1].decode(): i for i in range(client.getNumJoints(robot))}
 
 
-def test_links_are_where_mujoco_has_them(bullet):
+def test_kinematics_in_bullet_equal_mujoco(bullet):
     rng = np.random.default_rng(0)
     engine, other = bullet.PybulletEngine(Rules()), new_engine()
     for lengths in some_bodies(3, 7):
@@ -156,8 +156,8 @@ def test_links_are_where_mujoco_has_them(bullet):
                     assert np.abs(centre - data.body(name).xipos).max() < 1e-12
 
 
-def test_bullet_has_the_builders_numbers(bullet):
-    """It computes inertias of its own from the shapes; MuJoCo's are to be these."""
+def test_bullet_model_has_parameters_of_robot(bullet):
+    """PyBullet computes inertias from the shapes; the MuJoCo model must have the same."""
     with bullet._connected() as client:
         robot, columns = bullet.PybulletEngine(Rules())._load(client, NOMINAL)
         names = {"base": -1} | joint_names(client, robot)
@@ -177,8 +177,8 @@ def test_bullet_has_the_builders_numbers(bullet):
         assert turn == (0, 0, 0, 1)
 
 
-def test_the_builders_gaits_walk_in_bullet_as_they_did(bullet, capfd):
-    """-0.493 and 0.565 m in the builders' own simulation, which starts 0.15 m high and is told the time late."""
+def test_reference_gaits_walk_in_bullet_as_in_simulation_of_builders(bullet, capfd):
+    """The simulation of the robot's builders, which starts higher and lags in time, gives -0.493 and 0.565 m."""
     engine = bullet.PybulletEngine(Rules())
     backward, forward = engine.walk(REFERENCE, NOMINAL), engine.walk(FORWARD, NOMINAL)
     assert -0.60 < backward[0] < -0.45
@@ -198,14 +198,14 @@ def test_rules_end_walks_in_bullet(bullet):
         assert (near == far) == (sooner == steps)
 
 
-def test_what_can_not_be_is_nan_in_bullet(bullet):
+def test_invalid_gait_or_body_gives_nan_in_bullet(bullet):
     engine = bullet.PybulletEngine(Rules())
     assert math.isnan(engine.distance(FORWARD, np.where(np.arange(12) == 3, np.nan, NOMINAL)))
     assert math.isnan(engine.distance(np.where(np.arange(36) == 0, np.nan, FORWARD), NOMINAL))
 
 
-def stuck_angles(bullet, engine, joints):
-    """The angles of joints, counted over all legs, at each step of a walk."""
+def angles_of_joints(bullet, engine, joints):
+    """Return the angles of the given joints, numbered over all legs, at each step of a walk."""
     found, pose = [], bullet._pose
 
     def watched(client, robot):
@@ -230,7 +230,7 @@ def test_damage_in_bullet(bullet, kind):
     whole = bullet.PybulletEngine(Rules()).distance(FORWARD, NOMINAL)
     distance, _ = engine.walk(FORWARD, NOMINAL)
     assert math.isfinite(distance)
-    assert distance != whole if kind == "stuck" else distance < whole  # a stuck leg drags less than it might
+    assert distance != whole if kind == "stuck" else distance < whole  # a stuck leg does not always slow the robot down
     with bullet._connected() as client:
         robot, columns = engine._load(client, NOMINAL)
         names = joint_names(client, robot)
@@ -242,12 +242,12 @@ def test_damage_in_bullet(bullet, kind):
             client.stepSimulation()
         torques = {name: client.getJointState(robot, number)[3] for name, number in names.items()}
         if kind == "stuck":
-            assert max(abs(angle) for angle in stuck_angles(bullet, engine, (6, 7, 8))) < 0.1
+            assert max(abs(angle) for angle in angles_of_joints(bullet, engine, (6, 7, 8))) < 0.1
         if kind == "dead":
             assert [name for name, torque in torques.items() if torque == 0] == ["coxa_2", "femur_2", "tibia_2"]
 
 
-def test_a_search_in_bullet(bullet):
+def test_search_in_bullet(bullet):
     domain = te.domain("hexapod", tasks=5, engine="pybullet")
     assert domain.call == "each"
     result = te.solve(domain, evaluations=8, batch_size=4)
@@ -259,8 +259,8 @@ def test_a_search_in_bullet(bullet):
 
 
 @pytest.mark.slow
-def test_mujoco_and_bullet_rank_gaits_alike(bullet):
-    """0.88 to 0.91 on 320 pairs with good gaits among them, 0.72 on random ones; PyBullet at a finer step: 0.62."""
+def test_mujoco_and_bullet_rank_gaits_similarly(bullet):
+    """Measured: 0.88 to 0.91 on 320 pairs that include good gaits, 0.72 on random gaits, 0.62 at a finer time step."""
     rng = np.random.default_rng(10)
     bodies = some_bodies(90, 11)
     good = np.concatenate([np.tile(REFERENCE, (30, 1)), np.tile(FORWARD, (30, 1))])

@@ -1,4 +1,4 @@
-"""Walks of the six-legged robot in MuJoCo: against a plain loop and a mirror, their bits, searches, damage."""
+"""Walks of the hexapod in MuJoCo: against a plain loop, mirrored, reproducible, in searches, and with damage."""
 
 import math
 import signal
@@ -25,23 +25,23 @@ def engine():
 
 @pytest.fixture(scope="module")
 def walks(engine):
-    """More pairs than are simulated at a time, and how far each walks."""
+    """Gaits, bodies and their distances; more pairs than are simulated at a time."""
     gaits, bodies = some_gaits(140, 1), some_bodies(140, 2)
     return gaits, bodies, engine.distances(gaits, bodies)
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """MuJoCo writes its warnings to a file in the folder that it is started in."""
+def working_directory(tmp_path, monkeypatch):
+    """A working directory for the file to which MuJoCo writes its warnings."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-# A whole walk.
+# Single walks.
 
 
 def plain_walk(gait, lengths, yaw=False):
-    """An evaluation as a loop of single steps of a model compiled for this body: distance and steps."""
+    """Return distance and number of steps of a walk, simulated step by step in a model compiled for this body."""
     model = compiled(lengths)
     data = mujoco.MjData(model)
     data.qpos[2] = max(lengths[:6]) + 0.0125 + 0.001
@@ -61,8 +61,8 @@ def plain_walk(gait, lengths, yaw=False):
     return data.qpos[0] - start[0], i + 1
 
 
-def test_walks_are_those_of_a_plain_loop(engine):
-    """JaxLoop body, plain recursion, single steps; the commands differ by 1e-16, and walks amplify what differs."""
+def test_distances_equal_plain_loop(engine):
+    """The loop uses a compiled body, a recursion for the motors and single steps. Walks amplify its rounding errors."""
     gaits, bodies = np.concatenate([[FORWARD], some_gaits(9, 12)]), some_bodies(10, 13)
     strict = new_engine(Rules(yaw=True))
     ends = []
@@ -74,7 +74,7 @@ def test_walks_are_those_of_a_plain_loop(engine):
     assert min(ends) < 720 == max(ends)
 
 
-def test_recompiling_the_body_changes_no_walk(engine):
+def test_walk_equals_replay_in_compiled_model(engine):
     gaits, bodies = some_gaits(10, 14), some_bodies(10, 15)
     for gait, lengths in zip(gaits, bodies, strict=True):
         walk = engine.walk(gait, lengths)
@@ -91,11 +91,11 @@ def test_recompiling_the_body_changes_no_walk(engine):
         assert np.abs(data.qvel - walk.speeds[-1]).max() < 1e-6
 
 
-def test_a_mirrored_gait_on_a_mirrored_body_walks_the_mirrored_path(engine):
-    """The mirror from left to right is exact: shapes are offset in x, which it keeps, and axes change with the side.
+def test_mirrored_gait_and_body_walk_mirrored_path(engine):
+    """The robot is exactly symmetric between left and right.
 
-    Paths of 20 gaits differed by 3e-14 m at most, the rounding of 720 steps; a robot that were lopsided by a micrometre
-    would miss the bound by far.
+    Measured paths of 20 gaits differed by at most 3e-14 m, by rounding in 720 steps. An asymmetry of a micrometre would
+    exceed the bound.
     """
     for gait, lengths in zip(some_gaits(8, 16), some_bodies(8, 17), strict=True):
         assert np.abs(signals(mirrored(gait)) - signals(gait)[:, ::-1] * [-1, 1]).max() < 1e-15
@@ -105,8 +105,8 @@ def test_a_mirrored_gait_on_a_mirrored_body_walks_the_mirrored_path(engine):
         assert np.abs(one.positions[:, 3:7] - other.positions[:, 3:7] * [1, -1, 1, -1]).max() < 1e-9
 
 
-def test_half_a_millimetre_shows(engine):
-    """What the last test must be able to see: half a millimetre on one leg shows in every path."""
+def test_half_a_millimetre_changes_the_path(engine):
+    """The previous test can detect an asymmetry: half a millimetre on one leg changes the path."""
     gait, lengths = FORWARD, NOMINAL.copy()
     straight = engine.walk(gait, lengths)
     lengths[0] += 0.0005
@@ -114,8 +114,8 @@ def test_half_a_millimetre_shows(engine):
     assert np.abs(straight.positions[:, :3] - other.positions[:, :3]).max() > 1e-4
 
 
-def test_who_does_not_move_does_not_walk(engine):
-    """Uneven legs tip over onto their feet, and some are still at it when the walk begins: 7 cm in one body of 100."""
+def test_robot_without_motion_stays_in_place(engine):
+    """A robot with uneven legs tips at first, sometimes until after the start: 7 cm for one body of 100."""
     still = some_gaits(60, 18)
     still.reshape(60, 6, 2, 3)[..., 0] = 0.0
     even = np.repeat([[0.10, 0.045], [0.14, 0.085], [0.18, 0.125]], 6, axis=1).reshape(3, 12)
@@ -125,7 +125,7 @@ def test_who_does_not_move_does_not_walk(engine):
     assert drift.max() < 0.15
 
 
-def test_without_gravity_nothing_falls():
+def test_robot_floats_without_gravity():
     engine = new_engine()
     engine._batch.expand("opt.gravity")[:] = 0.0
     bodies = some_bodies(5, 20)
@@ -136,16 +136,16 @@ def test_without_gravity_nothing_falls():
     assert np.abs(found[:, 7:]).max() < 1e-12
 
 
-def test_with_gravity_it_stands_on_its_feet(engine):
+def test_robot_stands_on_its_feet_with_gravity(engine):
     engine._begin(NOMINAL[None])
     settled = engine._batch.bind("qpos")[0]
-    assert 0.145 < settled[2] < 0.1525  # 0.1525 if neither floor nor motors gave way
+    assert 0.145 < settled[2] < 0.1525  # 0.1525 for a rigid floor and rigid motors
     assert np.abs(settled[7:]).max() < 0.05
 
 
 @pytest.mark.parametrize(("slope", "slides"), [(0.42, False), (0.58, True)])
-def test_friction_holds_up_to_one_half(slope, slides):
-    """On a slope of 1/2 a coefficient of 0.5 gives way: measured 0.03 m of creep at 0.42, and 4 m of slide at 0.58."""
+def test_robot_slides_on_slopes_above_friction_coefficient(slope, slides):
+    """The coefficient is 0.5. Measured: the robot creeps by 0.03 m at a slope of 0.42, and slides by 4 m at 0.58."""
     engine = new_engine()
     angle = math.atan(slope)
     engine._batch.expand("opt.gravity")[:] = [9.81 * math.sin(angle), 0.0, -9.81 * math.cos(angle)]
@@ -153,15 +153,15 @@ def test_friction_holds_up_to_one_half(slope, slides):
     assert distance > 1.0 if slides else 0 <= distance < 0.1
 
 
-def test_the_builders_gaits_walk_as_far_as_they_should(engine):
+def test_reference_gaits_walk_as_in_simulation_of_builders(engine):
     backward, forward = engine.distances(np.array([REFERENCE, FORWARD]), np.array([NOMINAL, NOMINAL]))
     assert -0.60 < backward < -0.45
     assert 0.50 < forward < 0.65
 
 
 @pytest.mark.parametrize(("yaw", "least", "most"), [(False, 0.18, 0.45), (True, 0.42, 0.72)])
-def test_so_many_random_walks_end_early(yaw, least, most):
-    """30 % without and 57 % with the rule for turning, of 200 pairs; 100 others vary by 4.6 % and 5 %."""
+def test_share_of_random_walks_that_end_early(yaw, least, most):
+    """Measured on 200 pairs: 30 % without the yaw rule, 57 % with it. The standard errors of 100 pairs are 5 %."""
     engine = new_engine(Rules(yaw=yaw))
     walks = [engine.walk(*pair) for pair in zip(some_gaits(100, 21), some_bodies(100, 22), strict=True)]
     ended = np.array([walk.ended for walk in walks])
@@ -174,7 +174,7 @@ def test_so_many_random_walks_end_early(yaw, least, most):
         assert len(walk.positions) == len(walk.speeds) == len(walk.controls) + 1
 
 
-def test_turning_ends_walks_only_if_asked():
+def test_turning_ends_walks_only_with_yaw_rule():
     pairs = some_gaits(60, 23), some_bodies(60, 24)
     free = te.domain("hexapod", tasks=3, threads=1).fitness(*pairs)
     strict = te.domain("hexapod", tasks=3, yaw=True, threads=1).fitness(*pairs)
@@ -186,14 +186,14 @@ def test_turning_ends_walks_only_if_asked():
         assert abs(turned) > math.pi / 8
 
 
-# The same bits.
+# Reproducibility.
 
 
-def test_threads_order_company_and_repetition_change_no_bit(engine, walks):
+def test_distances_do_not_depend_on_threads_order_or_batches(engine, walks):
     gaits, bodies, expected = walks
     assert not np.isnan(expected).any()
     assert len(np.unique(expected)) == len(expected)
-    assert np.array_equal(engine.distances(gaits, bodies), expected)  # again, with settled states remembered
+    assert np.array_equal(engine.distances(gaits, bodies), expected)  # with cached settled states
     engine._settled.clear()
     assert np.array_equal(engine.distances(gaits[::-1], bodies[::-1])[::-1], expected)
     shuffled = np.random.default_rng(0).permutation(len(gaits))
@@ -206,19 +206,19 @@ def test_threads_order_company_and_repetition_change_no_bit(engine, walks):
         assert new_engine().distances(gaits[row : row + 1], bodies[row : row + 1])[0] == expected[row]
 
 
-def test_a_walk_has_the_bits_of_its_distance(engine, walks):
+def test_walk_equals_its_distance_bit_for_bit(engine, walks):
     gaits, bodies, expected = walks
     for row in range(0, 140, 7):
         walk = engine.walk(gaits[row], bodies[row])
         assert walk.distance == expected[row] == walk.positions[-1, 0] - walk.positions[0, 0]
 
 
-def test_python_threads_that_share_an_engine_change_no_bit(straight):
+def test_python_threads_can_share_an_engine(straight):
     with ThreadPoolExecutor(4) as pool:
         assert_same(solve(executor=pool), straight)
 
 
-def test_one_body_many_gaits_and_one_gait_many_bodies(engine, walks):
+def test_equal_bodies_or_gaits_in_a_batch(engine, walks):
     gaits, bodies, expected = walks
     same_body = engine.distances(gaits[:20], np.repeat(bodies[:1], 20, axis=0))
     same_gait = engine.distances(np.repeat(gaits[:1], 20, axis=0), bodies[:20])
@@ -226,7 +226,7 @@ def test_one_body_many_gaits_and_one_gait_many_bodies(engine, walks):
     assert len(np.unique(same_body)) == len(np.unique(same_gait)) == 20
 
 
-def test_bodies_that_differ_in_one_length_are_not_taken_for_each_other(engine):
+def test_cache_distinguishes_bodies_that_differ_in_one_length(engine):
     bodies = NOMINAL + np.concatenate([np.zeros((1, 12)), 0.02 * np.eye(12)])
     gaits = np.tile(some_gaits(1, 30), (13, 1))
     found = engine.distances(gaits, bodies)
@@ -234,7 +234,7 @@ def test_bodies_that_differ_in_one_length_are_not_taken_for_each_other(engine):
     assert found.tolist() == [new_engine().distances(gaits[:1], body[None])[0] for body in bodies]
 
 
-def test_forgotten_settled_states_are_made_again(walks, monkeypatch):
+def test_evicted_settled_states_are_computed_again(walks, monkeypatch):
     gaits, bodies, expected = walks
     monkeypatch.setattr(mujoco_engine, "_CACHE_SIZE", 3)
     engine = new_engine()
@@ -243,7 +243,7 @@ def test_forgotten_settled_states_are_made_again(walks, monkeypatch):
         assert len(engine._settled) == 3
 
 
-def test_single_precision_and_lists_of_jax_are_taken(engine, walks):
+def test_single_precision_and_jax_arrays_are_accepted(engine, walks):
     gaits, bodies, _ = walks
     gaits, bodies = gaits[:5].astype(np.float32), bodies[:5].astype(np.float32)
     expected = engine.distances(gaits.astype(float), bodies.astype(float))
@@ -277,7 +277,7 @@ def press_ctrl_c(row):
         signal.raise_signal(signal.SIGINT)
 
 
-def test_a_search_that_was_stopped_finds_what_it_would_have_found(straight, tmp_path):
+def test_resumed_search_equals_uninterrupted_search(straight, tmp_path):
     assert straight.evaluations == 192
     assert straight.failed == 0
     with pytest.raises(te.Interrupted):
@@ -288,11 +288,11 @@ def test_a_search_that_was_stopped_finds_what_it_would_have_found(straight, tmp_
     assert_same(te.load(tmp_path / "run"), straight)
 
 
-def test_a_search_finds_the_same_on_any_number_of_threads(straight):
+def test_search_does_not_depend_on_number_of_threads(straight):
     assert_same(solve(threads=4), straight)
 
 
-def test_elites_walk_as_far_as_the_search_says(straight, engine):
+def test_fitness_of_elites_is_reproduced(straight, engine):
     bodies = te.domain("hexapod", tasks=20).tasks.descriptors
     solved = ~np.isnan(straight.fitness)
     assert solved.sum() > 15
@@ -300,57 +300,57 @@ def test_elites_walk_as_far_as_the_search_says(straight, engine):
     assert np.abs(found - straight.fitness[solved]).max() < 1e-6  # the archive has single precision
 
 
-class Wild(Motors):
-    """Motors that go mad in some gaits: from step 90 on they want to be at an absurd angle."""
+class FailingMotors(Motors):
+    """Motors that fail for some gaits: from step 90 on, their target is an absurd angle."""
 
     angle = np.nan
 
     def __init__(self, gaits):
         super().__init__(gaits)
-        self.mad = gaits[:, 0] > 0.75
+        self.failing = gaits[:, 0] > 0.75
 
     def drive(self, steps):
         now = self._now + np.arange(steps)
         angles, speeds = super().drive(steps)
-        angles[np.ix_(now >= 90, self.mad)] = self.angle
+        angles[np.ix_(now >= 90, self.failing)] = self.angle
         return angles, speeds
 
     def keep(self, rows):
         super().keep(rows)
-        self.mad = self.mad[rows]
+        self.failing = self.failing[rows]
 
 
 @pytest.mark.parametrize("angle", [np.nan, np.inf, 1e300, 1e4])
-def test_what_diverges_is_nan_and_harms_nobody(angle, walks, monkeypatch, elsewhere):
-    """With 1e4 MuJoCo has no objection: motors at full torque throw the robot, which no leg can."""
+def test_diverging_walks_are_nan_and_do_not_affect_others(angle, walks, monkeypatch, working_directory):
+    """With 1e4, MuJoCo gives no warning, but motors at full torque throw the robot implausibly fast."""
     gaits, bodies, expected = (array[:40] for array in walks)
     engine = new_engine()
     steps = np.array([len(engine.walk(*pair).controls) for pair in zip(gaits, bodies, strict=True)])
-    # Who has fallen before is judged by what was.
-    mad = (gaits[:, 0] > 0.75) & (steps > 90)
-    monkeypatch.setattr(Wild, "angle", angle)
+    # Walks that ended before step 90 are not affected.
+    failing = (gaits[:, 0] > 0.75) & (steps > 90)
+    monkeypatch.setattr(FailingMotors, "angle", angle)
     with monkeypatch.context() as patched:
-        patched.setattr(mujoco_engine, "Motors", Wild)
+        patched.setattr(mujoco_engine, "Motors", FailingMotors)
         found = engine.distances(gaits, bodies)
-        shown = [engine.walk(gaits[row], bodies[row]) for row in np.flatnonzero(mad)]
-    assert mad.any()
-    assert np.array_equal(found[~mad], expected[~mad])
-    if angle == 1e4:  # some fall over, as fast as they can, before they are thrown
-        assert np.isnan(found[mad]).any()
-        assert np.isnan([walk.distance for walk in shown]).tolist() == np.isnan(found[mad]).tolist()
+        shown = [engine.walk(gaits[row], bodies[row]) for row in np.flatnonzero(failing)]
+    assert failing.any()
+    assert np.array_equal(found[~failing], expected[~failing])
+    if angle == 1e4:  # some fall over before they are thrown
+        assert np.isnan(found[failing]).any()
+        assert np.isnan([walk.distance for walk in shown]).tolist() == np.isnan(found[failing]).tolist()
     else:
-        assert np.isnan(found[mad]).all()
+        assert np.isnan(found[failing]).all()
         assert np.isnan([walk.distance for walk in shown]).all()
-    assert np.array_equal(engine.distances(gaits, bodies), expected)  # the rows are as good as new
+    assert np.array_equal(engine.distances(gaits, bodies), expected)  # the rows are intact
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e3])
-def test_a_body_that_can_not_be_is_nan_and_harms_nobody(wrong, walks, elsewhere):
+def test_invalid_body_gives_nan_and_does_not_affect_others(wrong, walks, working_directory):
     gaits, bodies, expected = (array[:6] for array in walks)
     engine = new_engine()
     broken = bodies.copy()
     broken[2] = wrong
-    for _ in range(2):  # its state is remembered, too
+    for _ in range(2):  # the second time with a cached settled state
         found = engine.distances(gaits, broken)
         assert np.isnan(found).tolist() == [row == 2 for row in range(6)]
         assert np.array_equal(np.delete(found, 2), np.delete(expected, 2))
@@ -358,17 +358,17 @@ def test_a_body_that_can_not_be_is_nan_and_harms_nobody(wrong, walks, elsewhere)
     assert np.array_equal(engine.distances(gaits, bodies), expected)
 
 
-def test_what_diverges_counts_as_failed_in_a_search(straight, monkeypatch, elsewhere):
-    monkeypatch.setattr(mujoco_engine, "Motors", Wild)
+def test_diverging_walks_count_as_failures_in_a_search(straight, monkeypatch, working_directory):
+    monkeypatch.setattr(mujoco_engine, "Motors", FailingMotors)
     with pytest.warns(te.errors.FitnessWarning, match=r"nan|NaN"):
         result = solve()
     assert result.evaluations == 192
     assert 20 < result.failed < 100
     assert result.failures == {"nan": result.failed}
     assert not np.array_equal(result.solutions, straight.solutions, equal_nan=True)
-    # Mad gaits may be elites only where they fell over within the first 90 steps.
+    # A failing gait can only be an elite if its walk ended within the first 90 steps.
     monkeypatch.undo()
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(working_directory)
     bodies = te.domain("hexapod", tasks=20).tasks.descriptors
     engine = new_engine()
     solved = np.flatnonzero(~np.isnan(result.fitness))
@@ -389,7 +389,7 @@ def leg_joints(model, leg):
 
 
 @pytest.mark.parametrize("leg", [1, 3])
-def test_a_dead_leg_swings_freely_within_its_limits(leg):
+def test_dead_leg_swings_freely_within_limits(leg):
     engine = new_engine(damage={leg: "dead"})
     assert engine.model.nu == 15
     assert np.isclose(engine.model.body_mass.sum(), 2.495)
@@ -399,19 +399,19 @@ def test_a_dead_leg_swings_freely_within_its_limits(leg):
         joints = leg_joints(engine.model, leg)
         found = np.abs(walk.positions[:, list(joints.values())]).max(axis=0)
         swings.append(found)
-        # Limits are springs as stiff as the ground: overshoots of 0.06 rad were seen.
+        # Joint limits are springs as stiff as the ground; the largest measured overshoot is 0.06 rad.
         assert (found < [REACH[part] + 0.15 for part in joints]).all()
     assert (np.median(swings, axis=0) > 0.1).all()
 
 
 @pytest.mark.parametrize("leg", [0, 4])
-def test_a_stuck_leg_holds_at_zero(leg):
+def test_stuck_leg_holds_at_zero(leg):
     engine, whole = new_engine(damage={leg: "stuck"}), new_engine()
     assert engine.model.nu == 18
     for gait, lengths in zip(some_gaits(10, 25), some_bodies(10, 26), strict=True):
         walk = engine.walk(gait, lengths)
         own = list(leg_joints(engine.model, leg).values())
-        assert np.abs(walk.positions[:, own]).max() < 0.1  # 0.05 was seen: motors give way a little
+        assert np.abs(walk.positions[:, own]).max() < 0.1  # measured: 0.05, since motors are not rigid
         assert not walk.controls[:, 3 * leg : 3 * leg + 3].any()
         others = np.delete(np.arange(18), np.s_[3 * leg : 3 * leg + 3])
         steps = len(walk.controls)
@@ -419,7 +419,7 @@ def test_a_stuck_leg_holds_at_zero(leg):
 
 
 @pytest.mark.parametrize(("kind", "lost", "joints"), [("no-tibia", 0.040, 1), ("no-leg", 0.224, 2)])
-def test_what_is_missing_is_missing(kind, lost, joints):
+def test_missing_parts_are_not_in_the_model(kind, lost, joints):
     for leg in range(6):
         model = new_engine(damage={leg: kind}).model
         names = {model.body(i).name for i in range(model.nbody)}
@@ -432,7 +432,7 @@ def test_what_is_missing_is_missing(kind, lost, joints):
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_damage_matters_and_is_the_same_on_both_sides(kind, walks):
+def test_damage_changes_distance_symmetrically(kind, walks):
     gaits, bodies, whole = (array[:8] for array in walks)
     left, right = new_engine(damage={2: kind}), new_engine(damage={3: kind})
     found = left.distances(gaits, bodies)
@@ -444,7 +444,7 @@ def test_damage_matters_and_is_the_same_on_both_sides(kind, walks):
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_all_legs_may_be_broken(kind):
+def test_all_legs_may_be_damaged(kind):
     engine = new_engine(damage=dict.fromkeys(range(6), kind))
     found = engine.distances(some_gaits(4, 27), some_bodies(4, 28))
     assert np.isfinite(found).all()
@@ -455,7 +455,7 @@ def test_all_legs_may_be_broken(kind):
     assert height > 0.1 if kind == "stuck" else 0 < height < 0.15
 
 
-def test_several_kinds_at_once():
+def test_different_damage_per_leg():
     damage = {0: "dead", 2: "no-tibia", 3: "no-leg", 5: "stuck"}
     engine = new_engine(damage=damage)
     assert engine.model.nu == 18 - 3 - 1 - 2

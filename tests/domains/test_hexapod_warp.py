@@ -1,4 +1,4 @@
-"""The six-legged robot in MuJoCo Warp, on its CPU device, against MuJoCo."""
+"""The hexapod in MuJoCo Warp on a CPU, compared with MuJoCo."""
 
 import warnings
 from importlib.util import find_spec
@@ -15,14 +15,14 @@ from taskelites.domains.hexapod.episode import LEAP, Rules
 from taskelites.domains.hexapod.gait import DIM, FORWARD, REFERENCE, Motors
 
 needs_warp = pytest.mark.skipif(not find_spec("mujoco_warp"), reason="MuJoCo Warp is not installed")
-# Warp compiles its kernels for the CPU the first time, which takes about a minute.
+# The first compilation of Warp's kernels for the CPU takes about a minute.
 compiles = [needs_warp, pytest.mark.slow]
-SHORT = 60  # steps: as many as two simulators agree on to a millimetre
+SHORT = 60  # steps, in which two simulators still agree within a millimetre
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """Walks of 60 steps, looked at every 20."""
+    """Shorten walks to 60 steps, which are checked every 20 steps."""
     from taskelites.domains.hexapod import warp_engine
 
     monkeypatch.setattr(warp_engine, "STEPS", SHORT)
@@ -32,7 +32,7 @@ def short(monkeypatch):
 
 
 @needs_warp
-def test_warp_s_vectors_have_the_private_attribute_that_is_used():
+def test_vectors_of_warp_have_the_private_attribute_used_here():
     import warp as wp
 
     for vector in (wp.vec3, wp.quat, wp.mat33):
@@ -47,7 +47,7 @@ def new_warp(damage=None, rules=None, worlds=64):
 
 
 def some_walks(number):
-    """The builders' gaits and random ones, each on a body."""
+    """Return pairs of gaits and bodies: the reference gaits and random ones."""
     gaits = np.concatenate([[REFERENCE, FORWARD], some_gaits(number - 2, 1)])
     return gaits, np.concatenate([[NOMINAL], some_bodies(number - 1, 2)])
 
@@ -55,26 +55,26 @@ def some_walks(number):
 class TestPhysics:
     pytestmark = compiles
 
-    def test_distances_are_those_of_mujoco(self, short):
+    def test_distances_equal_mujoco(self, short):
         gaits, bodies = some_walks(10)
         found = new_warp().distances(gaits, bodies)
         assert np.abs(found - new_engine().distances(gaits, bodies)).max() < 1e-3
         assert np.ptp(found) > 0.02
 
     @pytest.mark.parametrize("kind", DAMAGES)
-    def test_damage_is_that_of_mujoco(self, short, kind):
+    def test_distances_with_damage_equal_mujoco(self, short, kind):
         gaits, bodies = some_walks(4)
         damage = {0: kind, 2: "dead", 4: kind}
         found = new_warp(damage).distances(gaits, bodies)
         assert np.abs(found - new_engine(damage=damage).distances(gaits, bodies)).max() < 1e-3
         assert np.abs(found - new_warp().distances(gaits, bodies)).max() > 1e-3
 
-    def test_a_whole_walk_ends_where_mujoco_says(self):
+    def test_full_walk_ends_close_to_mujoco(self):
         gaits, bodies = some_walks(8)
         found = new_warp().distances(gaits, bodies)
         assert np.abs(found - new_engine().distances(gaits, bodies)).max() < 0.05
 
-    def test_a_gait_or_a_body_that_is_no_number_fails_alone(self, short):
+    def test_gait_or_body_with_nan_does_not_affect_others(self, short):
         gaits, bodies = some_walks(6)
         right = new_warp().distances(gaits, bodies)
         gaits[1], bodies[4, 3] = np.nan, np.nan
@@ -86,8 +86,8 @@ class TestPhysics:
 class TestMotors:
     pytestmark = compiles
 
-    def test_they_drive_joints_as_the_motor_law_says(self, short):
-        edges = np.tile([1.0, 0.29, 0.57, 0.5, 1.0, 0.0], 6)  # 100 x 0.29 is below 29 in 64 bits, and above in 32
+    def test_motors_equal_motors_in_numpy(self, short):
+        edges = np.tile([1.0, 0.29, 0.57, 0.5, 1.0, 0.0], 6)  # 100 x 0.29 is below 29 in 64 bits, but not in 32
         gaits = np.concatenate([[edges, np.ones(DIM), np.zeros(DIM)], some_gaits(5, 3)])
         engine = new_warp()
         engine._squeeze = lambda walking, size: None
@@ -97,7 +97,7 @@ class TestMotors:
         np.testing.assert_allclose(engine._batch.angle.numpy(), angles[-1].reshape(8, 12), atol=2e-6)
         np.testing.assert_allclose(engine._batch.speed.numpy(), speeds[-1].reshape(8, 12), atol=2e-4)
 
-    def test_each_motor_is_told_what_mujocos_are(self, short):
+    def test_controls_equal_mujoco(self, short):
         damage = {1: "dead", 3: "stuck", 4: "no-tibia"}
         gaits, bodies = some_gaits(3, 4), some_bodies(3, 5)
         engine, native = new_warp(damage), new_engine(damage=damage)
@@ -111,7 +111,7 @@ class TestRules:
     pytestmark = compiles
 
     @pytest.mark.parametrize("yaw", [False, True])
-    def test_the_kernel_judges_as_the_rules_do(self, yaw):
+    def test_kernel_applies_the_rules(self, yaw):
         import warp as wp
 
         from taskelites.domains.hexapod import warp_kernels
@@ -150,7 +150,7 @@ class TestRules:
         assert (ended & ~leapt).any()
         assert arrays["now"].numpy() == [1]
 
-    def test_the_rule_on_yaw_ends_walks(self):
+    def test_yaw_rule_ends_walks(self):
         gaits, bodies = some_walks(8)
         plain, strict = (new_warp(rules=Rules(yaw=yaw)).distances(gaits, bodies) for yaw in (False, True))
         native = new_engine(rules=Rules(yaw=True)).distances(gaits, bodies)
@@ -159,11 +159,11 @@ class TestRules:
 
 
 class TestSimulations:
-    """No answer depends on how simulations are grouped, padded or moved."""
+    """Distances do not depend on how simulations are grouped, padded or moved."""
 
     pytestmark = compiles
 
-    def test_parts(self, short):
+    def test_distances_do_not_depend_on_batch_size(self, short):
         gaits, bodies = some_walks(10)
         whole = new_warp().distances(gaits, bodies)
         np.testing.assert_allclose(new_warp(worlds=3).distances(gaits, bodies), whole, atol=1e-6)
@@ -171,14 +171,14 @@ class TestSimulations:
         np.testing.assert_allclose(one_by_one, whole[[0, 7]], atol=1e-6)
         assert new_warp().distances(gaits[:0], bodies[:0]).shape == (0,)
 
-    def test_padding(self, short, monkeypatch):
+    def test_distances_do_not_depend_on_padding(self, short, monkeypatch):
         gaits, bodies = some_walks(5)
         whole = new_warp().distances(gaits, bodies)
         monkeypatch.setattr(short.WarpEngine, "_rounded", lambda self, number: 4 * (number // 4 + 1))
         np.testing.assert_allclose(new_warp().distances(gaits, bodies), whole, atol=1e-6)
 
-    def test_walks_that_end_make_room_for_the_others(self, monkeypatch):
-        """A look after each 30 steps moves walks again and again."""
+    def test_distances_do_not_depend_on_moves_of_walks(self, monkeypatch):
+        """Checking every 30 steps moves walks often."""
         from taskelites.domains.hexapod import warp_engine
 
         gaits, bodies = some_walks(10)
@@ -196,7 +196,7 @@ class TestSimulations:
         monkeypatch.setattr(warp_engine, "_CHUNK", 720)
         np.testing.assert_allclose(new_warp(rules=Rules(yaw=True)).distances(gaits, bodies), found, atol=1e-6)
 
-    def test_bodies_are_kept_and_the_oldest_make_room(self, short, monkeypatch):
+    def test_settled_bodies_are_cached_and_the_oldest_replaced(self, short, monkeypatch):
         settled = []
         settle = short.WarpEngine._settle
         monkeypatch.setattr(short, "_CACHE_SIZE", 4)
@@ -210,10 +210,10 @@ class TestSimulations:
         engine = new_warp(worlds=4)
         for rows in ([0, 1, 2], [2, 1, 0, 1], [3, 4], [0, 2], [5, 0, 4, 3]):
             assert np.abs(engine.distances(gaits[rows], bodies[rows]) - right[rows]).max() < 1e-3
-        # The third call puts body 2 out, the fourth settles it again in the place of body 1, the fifth puts body 2 out.
+        # The third call evicts body 2, the fourth settles it again in the place of body 1, the fifth evicts it again.
         assert settled == [3, 2, 1, 1]
 
-    def test_sizes_with_a_graph_are_few_and_hold_all(self):
+    def test_padded_sizes_on_gpu_are_few(self):
         engine = new_warp()
         engine._device = type("Gpu", (), {"is_cuda": True})()
         sizes = {number: engine._rounded(number) for number in range(1, 20_000)}
@@ -227,7 +227,7 @@ class TestDomain:
     pytestmark = needs_warp
 
     @pytest.mark.slow
-    def test_a_run_on_the_cpu(self, short):
+    def test_run_on_cpu(self, short):
         with pytest.warns(UserWarning, match=r"device='cpu' simulates one walk after another, .* for tests only"):
             domain = te.domain("hexapod", tasks=5, engine="warp", device="cpu")
         assert domain.call == "batch"
@@ -237,7 +237,7 @@ class TestDomain:
         native = te.domain("hexapod", tasks=5).fitness(result.solutions, result.tasks.descriptors)
         assert np.abs(result.fitness - native).max() < 1e-3
 
-    def test_without_a_gpu_an_error_names_the_engine_that_needs_none(self, monkeypatch):
+    def test_missing_gpu_or_wrong_index_raises_error(self, monkeypatch):
         import warp
 
         monkeypatch.setattr(warp, "get_cuda_device_count", lambda: 0)
@@ -249,12 +249,12 @@ class TestDomain:
         assert te.domain("hexapod", tasks=5, engine="warp", device="cuda:1").call == "batch"
 
     @pytest.mark.parametrize("device", ["gpu", "cuda:", 0])
-    def test_a_device_that_is_none(self, device):
+    def test_invalid_device_raises_error(self, device):
         with pytest.raises(ValueError, match=r"device must be 'cuda', .* or 'cpu', not"):
             te.domain("hexapod", tasks=5, engine="warp", device=device)
 
     @pytest.mark.slow
-    def test_too_many_simulations_for_the_memory(self, monkeypatch):
+    def test_too_many_simulations_for_memory_raise_error(self, monkeypatch):
         engine = new_warp(worlds=100_000)
 
         def full(host, size):
@@ -267,12 +267,12 @@ class TestDomain:
             engine.distances(*some_walks(64))
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_missing_package_raises_error(monkeypatch):
     monkeypatch.setitem(hexapod.ENGINES, "warp", ("batch", "no_such_warp", "warp", ("mujoco",)))
     with pytest.raises(ImportError, match=r"pip install 'taskelites\[warp\]'"):
         te.domain("hexapod", tasks=5, engine="warp")
 
 
-def test_worlds_must_be_a_number():
+def test_worlds_must_be_positive():
     with warnings.catch_warnings(), pytest.raises(ValueError, match="worlds must be"):
         te.domain("hexapod", tasks=5, engine="warp", device="cpu", worlds=0)

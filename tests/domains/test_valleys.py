@@ -10,7 +10,7 @@ TASK = np.array([0.3, 0.8])
 
 
 def at(z, dim):
-    """The solution that lies at z of the valleys' own axes, for TASK."""
+    """Return the solution with coordinates z along the axes of the valleys, for TASK."""
     return valleys.best(TASK, dim, xp=np) + valleys.constants(dim).rotation.T @ np.asarray(z) / 4
 
 
@@ -20,7 +20,7 @@ def fitness_of(solution, task=TASK):
 
 
 def plain(solution, task):
-    """The formula of the module's docstring, number by number."""
+    """Return the fitness by the formula in the docstring of the module, in plain loops."""
     dim = len(solution)
     fixed = valleys.constants(dim)
     total = 0.0
@@ -34,26 +34,26 @@ def plain(solution, task):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 10, 30])
-def test_hand_worked_places(dim):
+def test_hand_calculated_fitness(dim):
     first = np.eye(dim)[0]
     assert abs(fitness_of(at(0 * first, dim))) < 1e-28
-    # One valley further: 1 from the square, nothing from the sine. Half way: 0.25, and the whole of the hill.
+    # In the next valley: 1 from the square, 0 from the sine. Half way: 0.25 from the square, 2 from the sine.
     assert np.isclose(fitness_of(at(first, dim)), -1 / dim, rtol=1e-12)
     assert np.isclose(fitness_of(at(0.5 * first, dim)), -2.25 / dim, rtol=1e-12)
     assert np.isclose(fitness_of(at(np.full(dim, -2.0), dim)), -4.0, rtol=1e-12)
 
 
-def test_it_is_the_documented_formula():
+def test_fitness_equals_documented_formula():
     rng = np.random.default_rng(0)
     for dim in (1, 3, 10):
         solution, task = rng.random(dim), rng.random(2)
         assert np.isclose(fitness_of(solution, task), plain(solution, task), rtol=1e-12)
 
 
-def test_there_are_other_valleys_to_end_in():
-    """Near z = 1 along each axis there is a place that every small step away from makes worse."""
+def test_fitness_has_local_optima():
+    """There is a local optimum near z = 1 along each axis."""
     rng = np.random.default_rng(1)
-    # Its slope is 0 there: 2 z + 2 pi sin(2 pi z) = 0.
+    # The derivative is 0: 2 z + 2 pi sin(2 pi z) = 0.
     z = 0.951
     assert abs(2 * z + 2 * np.pi * np.sin(2 * np.pi * z)) < 0.02
     for axis in np.eye(10):
@@ -63,22 +63,22 @@ def test_there_are_other_valleys_to_end_in():
         assert all(fitness_of(at(z * axis + step, 10)) < here for step in steps)
 
 
-def test_the_best_moves_smoothly_and_stays_inside():
+def test_best_solution_changes_smoothly_within_bounds():
     domain = te.domain("valleys", tasks=1000)
     tasks = domain.tasks.descriptors
     inside = valleys.best(tasks, 10, xp=np)
     assert inside.min() >= 0.2
     assert inside.max() <= 0.8
-    assert np.ptp(inside, axis=0).min() > 0.1  # no coordinate stands still
-    # Its steepest slope is 0.3 x 2 pi x |a|, and |a| at most sqrt(2).
+    assert np.ptp(inside, axis=0).min() > 0.1  # every coordinate changes
+    # The maximum slope is 0.3 x 2 pi x |a|, and |a| is at most sqrt(2).
     near = tasks[domain.tasks.neighbours[:, 1]]
     moved = np.abs(valleys.best(near, 10, xp=np) - inside).max(axis=1)
     assert (moved <= 0.6 * np.pi * np.sqrt(2) * np.linalg.norm(near - tasks, axis=1) + 1e-12).all()
-    # The right solution of the task at the middle is no good at the corners.
+    # The best solution of the task in the middle is poor for a task in a corner.
     assert fitness_of(valleys.best(np.array([0.5, 0.5]), 10, xp=np), np.array([0.0, 0.0])) < -0.5
 
 
-def test_nothing_is_above_the_optimum_or_below_the_worst():
+def test_fitness_is_between_worst_and_optimum():
     domain = te.domain("valleys", tasks=40, dim=4)
     corners = np.stack(np.meshgrid(*[[0.0, 1.0]] * 4), axis=-1).reshape(-1, 4)
     points = np.concatenate([corners, np.random.default_rng(0).random((300, 4))])
@@ -87,21 +87,21 @@ def test_nothing_is_above_the_optimum_or_below_the_worst():
         found = np.asarray(every(jnp.asarray(points), jnp.asarray(domain.tasks.descriptors)))
     assert (found < 0).all()
     assert (found >= domain.worst[:, None]).all()
-    assert (found.min(axis=1) < 0.5 * domain.worst).all()  # and it is no idle bound
+    assert (found.min(axis=1) < 0.5 * domain.worst).all()  # the bound is not too loose
 
 
-def test_the_domain():
+def test_default_domain():
     domain = te.domain("valleys")
     assert (domain.name, domain.dim, domain.call, len(domain.tasks)) == ("valleys", 10, "jax", 5000)
     assert domain.tasks.names == ("east", "north")
     assert (domain.optimum == 0).all()
-    assert te.domain("valleys", tasks=20, seed=1).fitness == domain.fitness  # the same valleys on other tasks
+    assert te.domain("valleys", tasks=20, seed=1).fitness == domain.fitness  # other tasks, same function
     assert abs(domain.fitness(jnp.asarray(valleys.best(TASK, 10, xp=np)), jnp.asarray(TASK))) < 1e-11  # 32 bits
-    # Drawn once, for good.
+    # The random constants of the function must never change.
     assert valleys.best(TASK, 3, xp=np).round(6).tolist() == [0.22061, 0.552576, 0.699723]
 
 
-def test_draw_shows_the_solution_and_the_best():
+def test_draw_shows_solution_and_best_solution():
     axes = te.domain("valleys", tasks=3, dim=3).draw(np.array([0.1, 0.2, 0.3]), TASK)
     stars, dots = (line.get_xydata() for line in axes.lines)
     assert np.allclose(stars[:, 1], valleys.best(TASK, 3, xp=np))
