@@ -1,4 +1,4 @@
-"""Elites measured again, a few for all tasks, copies on other tasks: hand-worked, and with everything going wrong."""
+"""Re-evaluation, covers and transfer of elites: hand-calculated cases, failures and interruptions."""
 
 import dataclasses
 import hashlib
@@ -24,8 +24,8 @@ from taskelites.analysis.covering import make_cover
 from taskelites.analysis.elites import best_elites, chosen_elites, spread_elites
 
 NAN = math.nan
-# What the elite of a task (row) gives on a task (column).
-GIVES = np.array(
+# Fitness of the elite of a task (row) on a task (column).
+FITNESS = np.array(
     [
         [5.0, 1.0, 1.0, 0.0],
         [4.0, 4.0, 0.0, 2.0],
@@ -36,7 +36,7 @@ GIVES = np.array(
 
 
 def made(fitness, solutions=None, tasks=None, **kwargs):
-    """A result that no run gave; the solution of a task is its number."""
+    """Return a result with the given fitness; by default, the solution of a task is its index."""
     number = len(fitness)
     fitness = np.array(fitness, float)
     given = np.arange(number, dtype=float)[:, None] if solutions is None else np.array(solutions, float)
@@ -51,12 +51,12 @@ def made(fitness, solutions=None, tasks=None, **kwargs):
     )
 
 
-def looked_up(solution, task):
-    return float(GIVES[int(solution[0]), int(task[0])])
+def fitness_of(solution, task):
+    return float(FITNESS[int(solution[0]), int(task[0])])
 
 
 def four(**kwargs):
-    return made(np.diag(GIVES), **kwargs)
+    return made(np.diag(FITNESS), **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -65,11 +65,11 @@ def _closed_figures():
     plt.close("all")
 
 
-# Measured again.
+# Re-evaluation.
 
 
-def test_the_mean_and_the_deviation_of_the_samples_by_hand(tmp_path):
-    values = iter([1.0, 10.0, 3.0, 10.0, 5.0, 40.0])  # round by round
+def test_mean_and_deviation_of_samples(tmp_path):
+    values = iter([1.0, 10.0, 3.0, 10.0, 5.0, 40.0])  # one sample per elite at a time
     result = te.reevaluate(made([9.0, NAN, 50.0]), lambda x, t: next(values), samples=3)
     assert np.array_equal(result.corrected, [3.0, NAN, 20.0], equal_nan=True)
     assert result.deviation == pytest.approx([2.0, NAN, math.sqrt(300)], nan_ok=True)
@@ -84,7 +84,7 @@ def test_the_mean_and_the_deviation_of_the_samples_by_hand(tmp_path):
     assert loaded.samples == 3
 
 
-def test_a_result_that_was_never_measured_again_says_nothing_of_it(tmp_path):
+def test_result_without_reevaluation_has_no_corrected_fitness(tmp_path):
     result = made([1.0])
     assert (result.corrected, result.deviation, result.samples) == (None, None, 0)
     assert "corrected" not in result.summary()
@@ -93,7 +93,7 @@ def test_a_result_that_was_never_measured_again_says_nothing_of_it(tmp_path):
     assert (loaded.corrected, loaded.samples) == (None, 0)
 
 
-def test_failed_samples_are_left_out_and_an_infeasible_one_is_not():
+def test_failed_samples_are_ignored_but_infeasible_ones_count():
     values = iter([1.0, NAN, 2.0, 3.0, NAN, -math.inf])
     with pytest.warns(
         te.errors.FitnessWarning, match=r"2 of 6 evaluations of the re-evaluation failed \(nan 2\)"
@@ -105,7 +105,7 @@ def test_failed_samples_are_left_out_and_an_infeasible_one_is_not():
     assert result.summary().endswith("2 mean of 2 samples (believed 1); 2 elites failed or were infeasible")
 
 
-def test_noise_shows_as_a_difference_between_believed_and_corrected():
+def test_noise_makes_believed_fitness_too_high():
     rng = np.random.default_rng(0)
 
     def noisy(solutions, tasks):
@@ -115,13 +115,13 @@ def test_noise_shows_as_a_difference_between_believed_and_corrected():
     result = te.solve(noisy, tasks, bounds=(0, 1), dim=1, call="batch", evaluations=3000)
     result = te.reevaluate(result, noisy, samples=40)
     true = -np.abs(result.solutions - tasks).sum(axis=1)
-    assert result.fitness.mean() > 0.05  # 0 is the best there is
-    # The mean of 40 samples is off by 0.016 as a rule, that of 200 such means by 0.0011: 5 times as much is allowed.
+    assert result.fitness.mean() > 0.05  # although the optimum is 0
+    # The standard error of 40 samples is 0.016, and of 200 such means 0.0011. The bound is five times as large.
     assert abs((result.corrected - true).mean()) < 0.006
     assert result.deviation.mean() == pytest.approx(0.1, rel=0.05)
 
 
-def test_one_sample_is_enough_for_jax_and_more_are_refused(small_arm):
+def test_jax_fitness_is_sampled_only_once(small_arm):
     solutions = np.random.default_rng(0).random((200, 10))
     fitness = jax.vmap(small_arm.fitness)(jnp.asarray(solutions), jnp.asarray(small_arm.tasks.descriptors))
     result = made(fitness, solutions, small_arm.tasks)
@@ -133,14 +133,14 @@ def test_one_sample_is_enough_for_jax_and_more_are_refused(small_arm):
         te.reevaluate(result, small_arm, samples=5)
 
 
-# Copies.
+# Transfer.
 
 
-def test_copies_on_all_tasks_by_hand():
-    found = te.transfer(four(), looked_up, elites=[2, 0])
+def test_hand_calculated_transfer():
+    found = te.transfer(four(), fitness_of, elites=[2, 0])
     assert found.elites.tolist() == [2, 0]
     assert found.own.tolist() == [5, 4, 6, 7]
-    assert found.fitness.tolist() == GIVES[[2, 0]].tolist()
+    assert found.fitness.tolist() == FITNESS[[2, 0]].tolist()
     wanted = [[-5, -1, NAN, -2], [NAN, -3, -5, -7]]
     assert np.array_equal(found.differences(), wanted, equal_nan=True)
     table = found.table()
@@ -153,23 +153,23 @@ def test_copies_on_all_tasks_by_hand():
     assert table["ranked_by"].tolist() == [6.0, 5.0]
 
 
-def test_the_table_has_what_the_elites_are_ranked_by():
+def test_transfer_table_has_ranking_fitness():
     measured = four(corrected=np.array([4.5, 4.75, NAN, 1.0]), samples=2)
-    table = te.transfer(measured, looked_up, "top 4").table()
+    table = te.transfer(measured, fitness_of, "top 4").table()
     assert table["task"].tolist() == [1, 0, 3, 2]
     assert np.array_equal(table["ranked_by"], [4.75, 4.5, 1.0, NAN], equal_nan=True)
     assert table["fitness"].tolist() == [4.0, 5.0, 7.0, 6.0]
-    believed = made(np.diag(GIVES) + 0.5)  # with noise, what was believed ranks, not what comes now
-    assert te.transfer(believed, looked_up, "top 2").table()["ranked_by"].tolist() == [7.5, 6.5]
+    believed = made(np.diag(FITNESS) + 0.5)  # the believed fitness ranks, not the new one
+    assert te.transfer(believed, fitness_of, "top 2").table()["ranked_by"].tolist() == [7.5, 6.5]
     alone = te.analysis.Transfer(elites=np.array([0]), tasks=np.arange(2), own=np.ones(2), fitness=np.ones((1, 2)))
     assert "ranked_by" not in alone.table()
 
 
-def test_unsolved_tasks_and_failures_are_left_out():
+def test_transfer_ignores_unsolved_tasks_and_failures():
     result = made([5.0, NAN, 6.0, 7.0])
 
     def fails(x, t):
-        return NAN if (x[0], t[0]) == (2, 3) else looked_up(x, t)
+        return NAN if (x[0], t[0]) == (2, 3) else fitness_of(x, t)
 
     with pytest.warns(te.errors.FitnessWarning, match=r"1 of 9 evaluations of the transfer failed \(nan 1\)") as caught:
         found = te.transfer(result, fails, elites="top 2")
@@ -180,7 +180,7 @@ def test_unsolved_tasks_and_failures_are_left_out():
     assert found.failed == 1
 
 
-def test_which_elites_are_meant():
+def test_selection_of_elites():
     fitness = np.arange(40.0)
     fitness[[0, 39]] = NAN
     result = made(fitness)
@@ -189,7 +189,7 @@ def test_which_elites_are_meant():
     assert chosen_elites(result, "all", "elites").tolist() == list(range(1, 39))
     assert chosen_elites(result, "top 100", "elites").tolist() == list(range(38, 0, -1))
     measured = dataclasses.replace(result, corrected=np.where(fitness == 38, NAN, -fitness), samples=1)
-    assert best_elites(measured, 1.0)[[0, 1, -1]].tolist() == [1, 2, 38]  # one that failed again comes last
+    assert best_elites(measured, 1.0)[[0, 1, -1]].tolist() == [1, 2, 38]  # an elite whose re-evaluation failed is last
     for wrong in ("top", "top 0", "top 200 %", "best 5", "top 2.5"):
         with pytest.raises(ValueError, match=rf"elites must be 'top 5 %', 'top 10', 'all' or indices .* {wrong!r}"):
             chosen_elites(result, wrong, "elites")
@@ -204,12 +204,12 @@ def test_which_elites_are_meant():
         chosen_elites(result, [3, 3], "elites")
 
 
-# A few for all.
+# Covers.
 
 
-def test_greedy_by_hand():
-    found = te.cover(four(), looked_up, k=4)
-    # Sums over tasks: 7, 10, 14, 7; then with elite 2: 19 (5 3 6 5), 19 (4 4 6 5), -, 16; then 20, -, 21; then 22.
+def test_hand_calculated_cover():
+    found = te.cover(four(), fitness_of, k=4)
+    # Sums over tasks: 7, 10, 14, 7. With elite 2: 19 (5 3 6 5), 19 (4 4 6 5), -, 16; next 20, -, 21; next 22.
     assert found.elites.tolist() == [2, 0, 3, 1]
     assert found.assignment(1).tolist() == [2, 2, 2, 2]
     assert found.assignment(2).tolist() == [0, 2, 2, 2]
@@ -227,24 +227,24 @@ def test_greedy_by_hand():
     assert [line.split()[0] for line in found.summary().splitlines()[2:]] == ["1", "2", "4", "own"]
 
 
-def test_fewer_than_k_where_more_do_not_help():
+def test_cover_has_fewer_elites_if_more_do_not_help():
     def same(solution, task):
         return float(solution[0])
 
     found = te.cover(made([0.0, 1.0, 2.0]), same, k=3)
     assert found.elites.tolist() == [2]
-    assert found.loss().tolist() == [-2, -1, 0]  # a copy is better than what was found
+    assert found.loss().tolist() == [-2, -1, 0]  # the copy is better than the task's own elite
     assert found.summary().splitlines()[-1] == "3 elites were requested: no other candidate would help"
-    all_used = te.cover(four(), looked_up, k=1001)
+    all_used = te.cover(four(), fitness_of, k=1001)
     assert len(all_used) == 4
     assert all_used.summary().splitlines()[-1] == "1,001 elites were requested: there are no more candidates"
-    assert te.cover(four(), looked_up, k=4).summary().splitlines()[-1] == "   own          5.5"
+    assert te.cover(four(), fitness_of, k=4).summary().splitlines()[-1] == "   own          5.5"
     with pytest.raises(ValueError, match="k must be a whole number of at least 1 and at most 1, not 2"):
         found.fitness(2)
 
 
-def test_a_task_that_no_one_serves_counts_as_the_worst():
-    gives = GIVES.copy()
+def test_unserved_task_counts_as_worst_fitness():
+    gives = FITNESS.copy()
     gives[0, 1:] = NAN
     gives[2, 0] = -math.inf
 
@@ -261,27 +261,27 @@ def test_a_task_that_no_one_serves_counts_as_the_worst():
     assert np.array_equal(known.fitness(), [NAN, 3, 6, 5], equal_nan=True)
     assert known.loss().tolist() == [15, 1, 0, 2]
     assert known.table()["unserved"].tolist() == [1]
-    assert lowest.floor.tolist() == [3.0] * 4  # the lowest value that was seen
+    assert lowest.floor.tolist() == [3.0] * 4  # the lowest observed value
     assert lowest.elites.tolist() == [2, 0]
     assert lowest.loss(1).tolist() == [2, 1, 0, 2]
 
 
-def test_values_below_the_worst_count_as_what_they_are():
+def test_fitness_below_worst_is_not_clipped():
     gives = np.array([[-5.0, 4.0, 0.0], [3.0, 0.0, 0.0], [NAN, 0.0, -1.0]])
     tried = te.analysis.Transfer(elites=np.arange(3), tasks=np.arange(3), own=np.diag(gives), fitness=gives)
     found = make_cover(made(np.diag(gives), worst=np.zeros(3)), tried, 1)
     assert found.floor.tolist() == [-5, 0, -1]
-    assert found.elites.tolist() == [1]  # 3 in all; elite 0 has -1, and would have 4 if -5 were 0
+    assert found.elites.tolist() == [1]  # its sum is 3; that of elite 0 is -1, or 4 if -5 were clipped to 0
     assert found.loss().tolist() == [-8, 0, -1]
 
 
-def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_believed():
+def test_unsolved_tasks_are_unserved_and_failed_own_elites_keep_believed_fitness():
     result = made([5.0, NAN, 6.0, 7.0])
     calls = []
 
     def once_broken(solution, task):
         calls.append(1)
-        return NAN if len(calls) == 1 else looked_up(solution, task)  # the first is task 0's own elite
+        return NAN if len(calls) == 1 else fitness_of(solution, task)  # the first call is task 0's own elite
 
     with pytest.warns(te.errors.FitnessWarning, match="1 of 9"):
         found = te.cover(result, once_broken, k=2, candidates=[2, 3])
@@ -295,7 +295,7 @@ def test_unsolved_tasks_have_nobody_and_own_elites_that_fail_again_count_as_beli
         assert te.cover(measured, once_broken, candidates=[2, 3]).own.tolist() == [4.5, 6, 7]
 
 
-def test_one_task_and_a_table_of_failures_alone():
+def test_single_task_and_only_failures():
     found = te.cover(made([3.0]), lambda x, t: 3.0)
     assert (found.elites.tolist(), found.loss().tolist()) == ([0], [0.0])
     lone = te.transfer(made([3.0]), lambda x, t: 3.0)
@@ -307,10 +307,10 @@ def test_one_task_and_a_table_of_failures_alone():
     )
     nobody = make_cover(made([1.0, 2.0]), nothing, 3)
     assert nobody.assignment().tolist() == [-1, -1]
-    assert nobody.loss().tolist() == [0.0, 1.0]  # against the lowest seen
+    assert nobody.loss().tolist() == [0.0, 1.0]  # relative to the lowest observed value
 
 
-def test_candidates_are_the_best_and_a_spread_of_different_solutions():
+def test_candidates_are_the_best_and_diverse_solutions():
     rng = np.random.default_rng(0)
     solutions = np.concatenate([rng.normal(0, 0.01, (60, 2)), rng.normal(5, 0.01, (40, 2)), np.full((20, 2), 9.0)])
     fitness = np.concatenate([np.linspace(2, 3, 60), np.linspace(0, 1, 40), np.full(20, -1.0)])
@@ -319,16 +319,16 @@ def test_candidates_are_the_best_and_a_spread_of_different_solutions():
     assert chosen[:4].tolist() == [59, 58, 57, 56]
     assert len(set(chosen.tolist())) == 8
     assert {round(value) for value in solutions[chosen, 0]} == {0, 5, 9}
-    assert len(spread_elites(result, 500)) == 101  # copies of one solution count once
+    assert len(spread_elites(result, 500)) == 101  # equal solutions count once
     assert te.cover(result, lambda x, t: float(x[0]), k=1, candidates=8).candidates == 8
     assert te.cover(result, lambda x, t: float(x[0]), k=1).candidates == 100
     assert te.cover(result, lambda x, t: float(x[0]), k=1, candidates="top 5").candidates == 5
 
 
-# However it is evaluated.
+# Evaluation.
 
 
-def test_all_kinds_of_calls_agree(monkeypatch):
+def test_call_kinds_and_executors_give_equal_results(monkeypatch):
     monkeypatch.setattr(rows, "BLOCK", {"each": 5, "batch": 5, "jax": 5})
     result = made(np.linspace(0, 1, 7))
 
@@ -349,7 +349,7 @@ def test_all_kinds_of_calls_agree(monkeypatch):
     assert np.array_equal(te.transfer(told, batch, "all").fitness, wanted)
 
 
-def test_tasks_that_are_objects_and_a_setup():
+def test_task_objects_setup_and_samples():
     result = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}]))
     found = te.transfer(result, lambda x, task, add: x[0] + task["at"] + add, "all", setup=lambda: 10)
     assert found.fitness.tolist() == [[10, 13], [11, 14]]
@@ -362,7 +362,7 @@ def test_tasks_that_are_objects_and_a_setup():
     assert te.transfer(made([1.0]), lambda x, t: next(mean), samples=2).fitness.tolist() == [[4.0]]
 
 
-def test_the_text_of_objects_is_explained_when_everything_fails(tmp_path):
+def test_error_explains_that_loaded_task_objects_are_text(tmp_path):
     saved = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}])).save(tmp_path / "r.npz")
     loaded = te.load(saved)
 
@@ -388,20 +388,22 @@ def test_the_text_of_objects_is_explained_when_everything_fails(tmp_path):
 
     with pytest.raises(te.FitnessError, match="no licence") as info:
         te.transfer(made([1.0, 1.0], tasks=te.Tasks(["a", "b"])), breaks, on_error="raise")
-    assert str(info.value).endswith("[task 1, solution [1.0]]")  # one worked, so texts are no trouble
+    assert str(info.value).endswith(
+        "[task 1, solution [1.0]]"
+    )  # one evaluation succeeded, so the text of objects is not the cause
 
 
 def children():
-    """The processes that this one has."""
+    """Return the ids of the child processes."""
     place = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     return set(place.read_text().split()) if place.exists() else set()
 
 
-def test_a_crash_costs_one_row_and_an_error_may_end_it():
+def test_crash_costs_one_evaluation_and_errors_can_be_raised():
     def crashes(x, t):
         if (x[0], t[0]) == (2, 0):
             os._exit(3)
-        return looked_up(x, t)
+        return fitness_of(x, t)
 
     with pytest.warns(te.errors.FitnessWarning, match=r"1 of 8 evaluations of the cover failed \(died 1\)"):
         found = te.cover(four(), crashes, candidates=[2], workers=1)
@@ -410,18 +412,18 @@ def test_a_crash_costs_one_row_and_an_error_may_end_it():
     def raises(x, t):
         if (x[0], t[0]) == (2, 1):
             raise OSError("no licence")
-        return looked_up(x, t)
+        return fitness_of(x, t)
 
     with pytest.raises(te.FitnessError, match=r"OSError: no licence .* \[task 1, solution \[2.0\]\]") as info:
         te.transfer(four(), raises, elites=[3, 2], on_error="raise")
-    assert info.value.result.elites.tolist() == [3]  # what was tried on all tasks before
+    assert info.value.result.elites.tolist() == [3]  # the elites that are complete
     before = children()
     with pytest.raises(te.FitnessError, match="no licence") as info:
         te.transfer(four(), raises, elites=[3, 2], on_error="raise", workers=1)
-    assert children() <= before  # no worker is left, though the error is held
+    assert children() <= before  # no worker is left, although the error still exists
 
 
-def test_an_elite_that_fails_everywhere_is_no_broken_simulator():
+def test_elite_that_fails_on_all_tasks_does_not_stop_transfer():
     def falls(x, t):
         if x[0] == 7 and t[0] != 7:
             raise ValueError
@@ -435,14 +437,14 @@ def test_an_elite_that_fails_everywhere_is_no_broken_simulator():
     assert (found.fitness[1] == 1).all()
 
 
-def test_an_interruption_carries_what_was_found_and_a_file_goes_on(tmp_path, monkeypatch):
+def test_interruption_returns_partial_result_and_file_resumes(tmp_path, monkeypatch):
     calls = []
 
     def interrupts(x, t):
         calls.append(1)
         if len(calls) == 10:
             os.kill(os.getpid(), signal.SIGINT)
-        return looked_up(x, t)
+        return fitness_of(x, t)
 
     path = tmp_path / "kept.npz"
     with pytest.raises(
@@ -455,7 +457,7 @@ def test_an_interruption_carries_what_was_found_and_a_file_goes_on(tmp_path, mon
     assert te.cover(four(), interrupts, path=path, candidates=[0, 1, 2, 3]).elites.tolist() == [2, 0, 3, 1]
     assert len(calls) == 20  # nothing was evaluated twice
     assert te.cover(four(), interrupts, path=path, k=1, candidates=[0, 1, 2, 3]).elites.tolist() == [2]
-    assert len(calls) == 20  # nor for another question to the same table
+    assert len(calls) == 20  # another k needs no new evaluations
 
     calls.clear()
     with pytest.raises(te.Interrupted, match=r"interrupted after 10 of 12 evaluations of the re-evaluation$") as info:
@@ -465,16 +467,16 @@ def test_an_interruption_carries_what_was_found_and_a_file_goes_on(tmp_path, mon
     assert np.isnan(info.value.result.deviation).sum() == 0
 
     for analysis in (te.cover, te.transfer):
-        for before in (7, 6, 3):  # after 3 of the 4 own elites; after all of them; after one was tried on 3 tasks
+        for before in (7, 6, 3):  # interrupted after 3 own elites, after all 4, and after 3 tasks of the first copy
             calls[:] = [1] * before
             with pytest.raises(te.Interrupted) as info:
                 analysis(four(), interrupts)
-            assert info.value.result is None  # nobody was tried on all tasks yet
+            assert info.value.result is None  # no elite is complete
 
 
-def test_a_file_of_something_else_is_never_overwritten(tmp_path):
+def test_other_files_are_not_overwritten(tmp_path):
     path = tmp_path / "kept.npz"
-    te.transfer(four(), looked_up, [0], path=path)
+    te.transfer(four(), fitness_of, [0], path=path)
     before = path.read_bytes()
     for other in (
         {"elites": [1]},
@@ -482,44 +484,44 @@ def test_a_file_of_something_else_is_never_overwritten(tmp_path):
         {"elites": [0], "samples": 2},
         {"elites": [0], "result": made([5.0, 4.0, 6.0, NAN])},
     ):
-        options = {"result": four(), "fitness": looked_up, "path": path} | other
+        options = {"result": four(), "fitness": fitness_of, "path": path} | other
         with pytest.raises(ValueError, match=r"path must be a new file or .* is from other elites, tasks or"):
             te.transfer(**options)
     assert path.read_bytes() == before
     four().save(path)
     with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
-        te.transfer(four(), looked_up, [0], path=path)
+        te.transfer(four(), fitness_of, [0], path=path)
     path.write_bytes(before[:50])
     with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
-        te.transfer(four(), looked_up, [0], path=path)
+        te.transfer(four(), fitness_of, [0], path=path)
     with pytest.raises(ValueError, match=r"path must end in .npz, not 'kept.txt'"):
-        te.transfer(four(), looked_up, [0], path=tmp_path / "kept.txt")
+        te.transfer(four(), fitness_of, [0], path=tmp_path / "kept.txt")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
-        te.transfer(four(), looked_up, [0], path=tmp_path / "none" / "kept.npz")
+        te.transfer(four(), fitness_of, [0], path=tmp_path / "none" / "kept.npz")
 
 
-def test_a_file_knows_the_fitness_of_a_domain_without_options(tmp_path):
+def test_file_identifies_fitness_of_domain_without_options(tmp_path):
     def on(fitness, **kwargs):
         return te.Domain(name="line", fitness=fitness, tasks=four().tasks, bounds=(0, 9), dim=1, **kwargs)
 
     def doubled(solution, task):
-        return 2 * looked_up(solution, task)
+        return 2 * fitness_of(solution, task)
 
     path = tmp_path / "kept.npz"
     for analysis, some in ((te.transfer, "elites"), (te.cover, "candidates")):
-        analysis(four(), on(looked_up), **{some: [0]}, path=path)
+        analysis(four(), on(fitness_of), **{some: [0]}, path=path)
         for other in (on(doubled), on(lambda x, t: x[:, 0], call="batch")):
             with pytest.raises(ValueError, match=r"is from other elites, tasks or another fitness"):
                 analysis(four(), other, **{some: [0]}, path=path)
-        analysis(four(), on(looked_up), **{some: [0]}, path=path)
-    # With options these alone tell, as in the files that there are already.
-    te.transfer(four(), on(looked_up, options={"legs": 6}), [0], path=tmp_path / "options.npz")
+        analysis(four(), on(fitness_of), **{some: [0]}, path=path)
+    # The options identify a domain, if it has any; existing files rely on it.
+    te.transfer(four(), on(fitness_of, options={"legs": 6}), [0], path=tmp_path / "options.npz")
     about = json.dumps({"options": {"legs": 6}, "tasks": four().tasks.digest}).encode()
     digest = hashlib.sha256(b"|".join([about, four().solutions.tobytes(), np.array([0]).tobytes()])).hexdigest()
     assert str(np.load(tmp_path / "options.npz")["identity"]) == digest
 
 
-def test_mistakes_are_named_before_any_work(small_arm):
+def test_invalid_arguments_raise_errors_before_any_evaluation(small_arm):
     def never(*_):
         raise AssertionError
 
@@ -559,15 +561,15 @@ def test_mistakes_are_named_before_any_work(small_arm):
         te.cover(result, never, candidates=0.5)
 
 
-def test_other_objects_of_the_same_number_are_noticed():
+def test_domain_with_other_task_objects_raises_error():
     result = made([1.0, 2.0], tasks=te.Tasks(["a", "b"]))
     domain = te.Domain(name="d", fitness=lambda x, t: 1.0, tasks=te.Tasks(["a", "c"]), bounds=(0, 1), dim=1)
     with pytest.raises(ValueError, match="'d' has other task objects"):
         te.transfer(result, domain)
 
 
-def test_progress_says_beforehand_how_much_there_is_to_do(capsys):
-    te.cover(four(), looked_up, candidates=[0, 1], samples=3, progress=True)
+def test_progress_states_number_of_evaluations_first(capsys):
+    te.cover(four(), fitness_of, candidates=[0, 1], samples=3, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
         "cover: 12 evaluations of 3 samples each: 4 elites on their own tasks, then 2 of them on all solved tasks"
@@ -584,22 +586,22 @@ def test_progress_says_beforehand_how_much_there_is_to_do(capsys):
 # Figures.
 
 
-def test_the_boxes_are_of_the_differences():
-    found = te.transfer(four(), looked_up, elites=[2, 0, 1])
+def test_transfer_plot_has_box_per_elite():
+    found = te.transfer(four(), fitness_of, elites=[2, 0, 1])
     axes = show.transfer(found, first=2)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "first\n2", "all\n3"]
-    wide = [line for line in axes.lines if np.ptp(line.get_xdata()) == pytest.approx(0.65)]  # or it is a whisker
+    wide = [line for line in axes.lines if np.ptp(line.get_xdata()) == pytest.approx(0.65)]  # the others are whiskers
     pooled = np.array([-5, -1, -2, -3, -5, -7, -1, -6, -5])
     assert [line.get_ydata()[0] for line in wide] == [-2.0, -5.0, np.median(pooled[:6]), np.median(pooled)]
     assert found.plot(ax=axes) is axes
     assert show.transfer(found, axes) is axes
-    assert [tick.get_text() for tick in show.transfer(te.transfer(four(), looked_up, [1])).get_xticklabels()] == ["1"]
+    assert [tick.get_text() for tick in show.transfer(te.transfer(four(), fitness_of, [1])).get_xticklabels()] == ["1"]
     with pytest.raises(TypeError, match=r"transfer must be the result of te.transfer, not Result"):
         show.transfer(four())
 
 
-def test_the_curve_is_the_loss():
-    found = te.cover(four(), looked_up, k=4)
+def test_cover_plot_shows_loss():
+    found = te.cover(four(), fitness_of, k=4)
     axes = found.plot()
     mean, most, _ = axes.lines
     assert mean.get_xdata().tolist() == [1, 2, 3, 4]
@@ -612,12 +614,12 @@ def test_the_curve_is_the_loss():
 
 
 def cells(html):
-    """What stands in the cells of a table."""
+    """Return the text of the cells of a table."""
     return [[cell.text or "" for cell in row] for row in ElementTree.fromstring(html).iter("tr")]
 
 
-def test_a_notebook_shows_the_summaries():
-    found = te.cover(four(), looked_up, k=9, candidates=[2, 0])
+def test_notebook_shows_summaries():
+    found = te.cover(four(), fitness_of, k=9, candidates=[2, 0])
     assert cells(found._repr_html_()) == [
         ["elites", "mean", "mean loss", "95 % within", "worst loss", "unserved"],
         ["1", "3.5", "2", "4.55", "5", "0"],  # losses 5, 1, 0, 2
@@ -627,6 +629,6 @@ def test_a_notebook_shows_the_summaries():
     text = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
     assert text.startswith("Cover: 4 tasks, elites chosen from 2")
     assert text.endswith("9 elites were requested: there are no more candidates")
-    copies = te.transfer(four(), looked_up, elites=[2, 0])
+    copies = te.transfer(four(), fitness_of, elites=[2, 0])
     assert cells(copies._repr_html_())[0] == ["transfer", "2 elites on 4 tasks"]
     assert len(cells(copies._repr_html_())) == 3

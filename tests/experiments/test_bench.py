@@ -1,4 +1,4 @@
-"""The benchmark: domains side by side, going on, what refuses and what is left out, page and tables."""
+"""The benchmark: runs, resuming, refusals of algorithms, omitted domains, tables and the page."""
 
 import json
 from types import SimpleNamespace
@@ -37,8 +37,8 @@ def small(tmp_path_factory):
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
-    """Figures take most of the time of runs as small as these, and one test looks at them."""
+def without_figures(monkeypatch):
+    """Skip figures, which take most of the time of small runs; `test_tables_and_page` tests them."""
     monkeypatch.setattr(te.Comparison, "plot", lambda self: [SimpleNamespace(figure=None)])
     for module in (benchmark, comparison):
         monkeypatch.setattr(module, "save_figure", lambda *_, **__: None)
@@ -48,7 +48,7 @@ def times(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("*/runs/*/*/result.npz")}
 
 
-def test_each_domain_is_a_comparison_and_random_takes_part(small):
+def test_each_domain_has_a_comparison_with_random(small):
     found = te.experiments.Bench.load(small)
     assert list(found.comparisons) == ["line", "best"]
     for label in found.comparisons:
@@ -82,11 +82,11 @@ def test_tables_and_page(small):
         assert (small / name).stat().st_size > 1000
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_same_again_runs_nothing_and_more_is_put_into_it(small):
+@pytest.mark.usefixtures("without_figures")
+def test_second_call_reuses_runs_and_adds_algorithms(small):
     before = times(small)
     again = bench(small, domains=[domain()], algorithms=["random", "map-elites-random"], command="more")
-    assert list(again.comparisons) == ["best", "line"]  # what is there stays
+    assert list(again.comparisons) == ["best", "line"]  # the comparisons of the first call are kept
     assert again.comparisons["line"].labels == ["mt-map-elites", "random", "map-elites-random"]
     after = times(small)
     assert before.items() <= after.items()
@@ -96,15 +96,15 @@ def test_the_same_again_runs_nothing_and_more_is_put_into_it(small):
         "`more`",
     ]
     page = (small / "bench.md").read_text()
-    assert "| map-elites-random | - |" in page  # on the domain that it was not run on
-    assert page.count("Not told apart (p, corrected): mt-map-elites and random (") == 1  # the only pair there
+    assert "| map-elites-random | - |" in page  # on the domain without its runs
+    assert page.count("Not told apart (p, corrected): mt-map-elites and random (") == 1  # the only pair of this domain
     assert page.count("No two are told apart.") == 1  # of three pairs
     with pytest.raises(ValueError, match="holds a comparison with evaluations 160, and this one has 200"):
         bench(small, evaluations=200)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_page_can_be_written_elsewhere_without_running(small, tmp_path, capsys, monkeypatch):
+@pytest.mark.usefixtures("without_figures")
+def test_page_is_written_from_a_folder_without_running(small, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["bench", "--from", str(small), "--out", str(tmp_path / "docs")]) == 0
     output = capsys.readouterr().out
@@ -119,8 +119,8 @@ def test_the_page_can_be_written_elsewhere_without_running(small, tmp_path, caps
     assert "there is no benchmark in" in capsys.readouterr().err
 
 
-def by_hand(**more):
-    """Eight runs each: `good` always ends above `poor`, and `random` like `poor`."""
+def synthetic_comparison(**more):
+    """Return a comparison of eight runs each: `good` is always better than `poor` and `random`, which are similar."""
     finals = {"good": 4.0 + np.arange(8) / 8, "poor": np.arange(8) / 8, "random": np.arange(8) / 8 + 0.01}
     results = {
         label: [
@@ -132,10 +132,10 @@ def by_hand(**more):
     return te.Comparison(results={label: results[label] for label in ("poor", "random", "good")})
 
 
-def test_better_and_worse_by_hand():
-    """Exact: of C(16, 8) = 12870 orders two are as extreme, p = 1.6e-4, thrice that by Holm."""
+def test_hand_calculated_counts_of_better_and_worse():
+    """Two of C(16, 8) = 12870 orders are as extreme, so p = 1.6e-4 exactly, and three times that after Holm."""
     found = te.experiments.Bench(
-        comparisons={"hand": by_hand()}, refused={"hand": {"mine": "it can't"}}, left_out={"far": "no car"}
+        comparisons={"hand": synthetic_comparison()}, refused={"hand": {"mine": "it can't"}}, left_out={"far": "no car"}
     )
     table = found.table().loc["hand"]
     assert table.index.tolist() == ["good", "random", "poor"]
@@ -143,14 +143,14 @@ def test_better_and_worse_by_hand():
     assert table["worse"].tolist() == [0, 1, 1]
     text = found.summary(80)
     assert "hand: 2 tasks, 8 x 20 evaluations" in text
-    # The area: nothing until 10 evaluations, then one of two tasks until 20. The way ends at the best of all runs,
-    # 4.875, which only that run reaches.
+    # The area has no solved task until 10 evaluations, then one of two until 20. The target is the best of all runs,
+    # 4.875, which only one run reaches.
     assert text.splitlines()[4].split() == ["good", "4.4375", "1.1094", "never", "0.2", "2/0"]
     assert "mine: - (it can't)" in text
     assert "left out: far (no car)" in text
 
 
-def test_curves_are_thinned_and_keep_their_ends():
+def test_curves_are_thinned_but_keep_first_and_last_points():
     history = [(i, 1.0, float(i), 0.0, 0.1) for i in range(1, 1001)]
     run = result([1000.0], history)
     thin = te.experiments.Bench(comparisons={"line": te.Comparison(results={"mine": [run]})}).curve_table()
@@ -168,8 +168,8 @@ class Refuses(te.algorithms.RandomSampling):
         return super().bind(problem, batch_size)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_an_algorithm_that_refuses_a_domain_is_shown_with_its_reason(tmp_path):
+@pytest.mark.usefixtures("without_figures")
+def test_page_shows_why_an_algorithm_refuses_a_domain(tmp_path):
     found = bench(tmp_path / "b", algorithms=[Refuses(), "random"], domains=[domain()])
     assert list(found.refused["line"]) == ["refuses"]
     page = (tmp_path / "b/bench.md").read_text()
@@ -179,7 +179,7 @@ def test_an_algorithm_that_refuses_a_domain_is_shown_with_its_reason(tmp_path):
     assert te.experiments.Bench.load(tmp_path / "b").refused == found.refused
 
 
-def test_domains_that_can_t_be_made_are_left_out_by_default_only(monkeypatch):
+def test_unavailable_domains_are_omitted_unless_requested(monkeypatch):
     entries = {"arm": benching.Entry(options={"tasks": 200}, evaluations=64), "legs": benching.Entry()}
     monkeypatch.setattr(benching, "ENTRIES", entries)
     found = te.bench(algorithms=["random"], replicates=1)
@@ -201,9 +201,9 @@ def test_domains_that_can_t_be_made_are_left_out_by_default_only(monkeypatch):
         ({"problem": "cartpole", "options": {"starts": 1, "steps": 1000}}, False),
     ],
 )
-def test_published_means_stand_beside_ours_where_the_domain_is_theirs(settings, shown):
+def test_page_shows_published_means_for_matching_domains_only(settings, shown):
     tuned = next(iter(label_algorithms([te.algorithms.Monet(tuned=settings["problem"])]))) if shown else "other"
-    hand = by_hand().results
+    hand = synthetic_comparison().results
     found = te.Comparison(results={"random": hand["random"], tuned: hand["good"]}, settings=settings)
     page = page_text(te.experiments.Bench(comparisons={"hand": found}))
     assert ("Their tasks are not these" in page) == shown
@@ -234,13 +234,13 @@ def test_published_means_stand_beside_ours_where_the_domain_is_theirs(settings, 
         ({"algorithms": [Refuses()], "domains": [domain(tasks=te.Box([0], [1]))]}, ValueError, "no algorithm can be"),
     ],
 )
-def test_mistakes_show_before_any_run(tmp_path, change, error, message):
+def test_invalid_arguments_raise_errors_before_any_run(tmp_path, change, error, message):
     with pytest.raises(error, match=message):
         bench(tmp_path / "b", **change)
     assert not (tmp_path / "b").exists()
 
 
-def test_folders_that_hold_something_else(tmp_path):
+def test_other_folders_and_files_are_not_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty and holds no benchmark"):
         bench(tmp_path)
@@ -251,8 +251,8 @@ def test_folders_that_hold_something_else(tmp_path):
         te.experiments.Bench.load(tmp_path)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monkeypatch, capsys):
+@pytest.mark.usefixtures("without_figures")
+def test_interrupted_benchmark_keeps_finished_runs_and_resumes(tmp_path, monkeypatch, capsys):
     command = ["bench", "--domains", "one=archery,two=archery", "--tasks", "200", "--evaluations", "640"]
     command += ["--replicates", "1", "--algorithms", "random", "--out", str(tmp_path / "b"), "--quiet"]
     stop = compare = benching.compare
@@ -264,8 +264,11 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
 
     monkeypatch.setattr(benching, "compare", interrupted)
     assert main(command) == 130
-    said = capsys.readouterr().err
-    assert f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': run the" in said
+    error_output = capsys.readouterr().err
+    assert (
+        f"two: interrupted after 0 of 1 runs of random; finished runs are in '{tmp_path / 'b'}': run the"
+        in error_output
+    )
     before = times(tmp_path / "b")
     assert len(before) == 1
     stopped = te.experiments.Bench.load(tmp_path / "b")
@@ -276,14 +279,14 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_again_goes_on(tmp_path, monk
     assert "two: 200 tasks, 1 x 640 evaluations" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_command_reads_domains_with_options_and_labels(tmp_path, capsys):
+@pytest.mark.usefixtures("without_figures")
+def test_command_parses_domains_with_options_and_labels(tmp_path, capsys):
     common = ["--evaluations", "64", "--replicates", "1", "--algorithms", "random", "--tasks", "200", "--quiet"]
     assert main(["bench", "--domains", "arm,plain=arm(target=(1,1))", *common, "--out", str(tmp_path / "b")]) == 0
     found = te.experiments.Bench.load(tmp_path / "b")
     assert list(found.comparisons) == ["arm", "plain"]
     bare, plain = (comparison.settings["options"] for comparison in found.comparisons.values())
-    assert (bare["form"], bare["target"]) == ("exponential", [0.5, 0.5])  # as the benchmark has it
+    assert (bare["form"], bare["target"]) == ("exponential", [0.5, 0.5])  # the options of the benchmark
     assert (plain.get("form"), plain["target"]) == (None, [1.0, 1.0])
     assert len(found.comparisons["plain"].results["random"][0]) == 200
     for text, message in {

@@ -1,4 +1,4 @@
-"""Comparisons: measures by hand, files, going on, adding, mistakes."""
+"""Comparisons: hand-calculated measures, files, resuming, added algorithms and invalid arguments."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from taskelites.runs import Checkpointer
 TASKS = te.tasks.grid((40,), [0], [1])
 TWO = ["mt-map-elites", "random"]
 
-# For a fitness that counts its calls in its closure.
+# For fitness functions that count their calls in a closure, which changes.
 COUNTS = pytest.mark.filterwarnings("ignore:.*A counter or a cache of the fitness does no harm:UserWarning")
 
 
@@ -34,16 +34,19 @@ def compare(out=None, problem=None, algorithms=TWO, **options):
     return te.compare(problem or domain(), algorithms=algorithms, out=out, **given | options)
 
 
-def by_hand(**more):
-    """Two tasks. Random ends at 0; mine has one task at 2 after 10 evaluations, both at 4 after 20 of 40."""
+def synthetic_comparison(**more):
+    """Return a comparison on two tasks, with 40 evaluations per run.
+
+    `random` ends at 0. The first run of `mine` reaches 2 on one task after 10 evaluations, and 4 on both after 20.
+    """
     mine = result([4.0, 4.0], [(10, 0.5, 2.0, 2.0, 0.1), (20, 1.0, 4.0, 4.0, 0.2), (40, 1.0, 4.0, 4.0, 0.5)], **more)
     late = result([4.0, np.nan], [(10, 0.0, np.nan, np.nan, 0.1), (40, 0.5, 4.0, 4.0, 0.6)], seed=1, **more)
     rest = result([0.0, 0.0], [(10, 1.0, -1.0, -3.0, 0.1), (40, 1.0, 0.0, 0.0, 0.7)], name="random", **more)
     return te.Comparison(results={"mine": [mine, late], "random": [rest]})
 
 
-def test_measures_by_hand_where_the_worst_is_what_was_seen():
-    found = by_hand()
+def test_hand_calculated_measures_with_lowest_observed_fitness_as_worst():
+    found = synthetic_comparison()
     assert found.worst.tolist() == [-3.0, -3.0]  # the lowest fitness in any history
     first, second, random = found.replicates().to_dict("records")
     assert first["mean_all"] == 4.0
@@ -52,7 +55,7 @@ def test_measures_by_hand_where_the_worst_is_what_was_seen():
     # Steps: -3 until 10, (2 - 3) / 2 until 20, then 4.
     assert first["area"] == pytest.approx((10 * -3 + 10 * -0.5 + 20 * 4) / 40)
     assert second["area"] == -3.0
-    # 99 % of the way from 0, where random ends, to 4, the best that is known.
+    # 99 % of the way from 0, the final value of random, to 4, the best known value.
     assert first["evaluations_to_99"] == 20
     assert second["evaluations_to_99"] == math.inf
     assert math.isnan(first["gap"])
@@ -67,30 +70,30 @@ def test_measures_by_hand_where_the_worst_is_what_was_seen():
     assert "20 (some never)" in found.summary()
 
 
-def test_measures_by_hand_where_the_domain_knows_worst_and_optimum():
-    found = by_hand(worst=np.array([-10.0, -20.0]), optimum=np.array([4.0, 12.0]))
+def test_hand_calculated_measures_with_worst_and_optimum_of_domain():
+    found = synthetic_comparison(worst=np.array([-10.0, -20.0]), optimum=np.array([4.0, 12.0]))
     first, second, _ = found.replicates().to_dict("records")
     assert second["mean_all"] == (4 - 20) / 2
     assert first["gap"] == 4.0
-    assert second["gap"] == 8.0 - second["mean_all"]  # an unsolved task counts as its worst
-    assert first["evaluations_to_99"] == math.inf  # the way ends at the optimum, 8
+    assert second["gap"] == 8.0 - second["mean_all"]  # an unsolved task counts as its worst fitness
+    assert first["evaluations_to_99"] == math.inf  # relative to the optimum, 8
     assert found.curves("mine")[1][1].tolist() == [-15.0, -15.0, 0.5 * 4 + 0.5 * -15]
 
 
-def test_without_random_there_is_no_way_to_measure_from():
-    found = te.Comparison(results={"mine": by_hand().results["mine"]})
+def test_evaluations_to_99_percent_need_random():
+    found = te.Comparison(results={"mine": synthetic_comparison().results["mine"]})
     assert math.isnan(found.replicates()["evaluations_to_99"][0])
     assert "they are counted from the final value of random, which took no part" in found.summary()
     assert "\nto 99 %:" not in found.summary()
 
 
-def test_time_of_replicates_that_ran_side_by_side_is_shared():
-    run = by_hand().results["mine"][0]
+def test_time_of_parallel_replicates_is_divided():
+    run = synthetic_comparison().results["mine"][0]
     run.settings["side_by_side"] = 5
     assert te.Comparison(results={"mine": [run]}).replicates()["seconds"][0] == pytest.approx(0.1)
 
 
-def test_runs_are_those_of_solve():
+def test_runs_equal_solve():
     found = compare(seed=4)
     alone = te.solve(domain(), evaluations=640, batch_size=16, seed=5, algorithm="mt-map-elites")
     assert np.array_equal(found.results["mt-map-elites"][1].solutions, alone.solutions)
@@ -98,13 +101,13 @@ def test_runs_are_those_of_solve():
     assert repr(found) == "<Comparison: 2 algorithms, 6 runs of 640 evaluations>"
 
 
-def test_a_jax_fitness_takes_part(small_arm):
+def test_compare_with_jax_fitness(small_arm):
     found = te.compare(small_arm, algorithms=TWO, replicates=2, evaluations=3000)
     assert (found.table()["coverage_median"] == 1).all()
     assert found.tests()["a12"].tolist() == [1.0]
 
 
-def test_everything_is_saved_and_read_again(tmp_path):
+def test_comparison_is_saved_and_loaded(tmp_path):
     found = compare(tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     tables = {"summary.csv", "replicates.csv", "tests.csv", "curves.csv"}
@@ -119,7 +122,7 @@ def test_everything_is_saved_and_read_again(tmp_path):
     assert te.load(tmp_path / "out/runs/random/replicate-2").settings["seed"] == 2
 
 
-def test_it_goes_on_with_the_runs_that_are_missing(tmp_path, capfd):
+def test_second_call_makes_missing_and_damaged_runs_only(tmp_path, capfd):
     calls = []
 
     def counted(solutions, tasks):
@@ -140,16 +143,16 @@ def test_it_goes_on_with_the_runs_that_are_missing(tmp_path, capfd):
     assert second.replicates()[same].equals(first.replicates()[same])
 
 
-def test_more_replicates_can_be_asked_for_later_and_none_are_lost(tmp_path):
+def test_replicates_can_be_added_later(tmp_path):
     compare(tmp_path)
     uneven = compare(tmp_path, algorithms=["random"], replicates=4)
     assert uneven.table()["runs"].tolist() == [3, 4]
     assert "missing: 1 runs of mt-map-elites" in uneven.summary()
     assert uneven.summary().splitlines()[2].split()[:2] == ["algorithm", "runs"]
-    assert compare(tmp_path).table()["runs"].tolist() == [4, 4]  # the first call again
+    assert compare(tmp_path).table()["runs"].tolist() == [4, 4]  # the same as the first call
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_missing_and_damaged_runs_are_reported(tmp_path):
     compare(tmp_path)
     shutil.rmtree(tmp_path / "runs/random")
     (tmp_path / "runs/mt-map-elites/replicate-1/result.npz").write_bytes(b"cut")
@@ -160,7 +163,7 @@ def test_what_is_missing_is_said(tmp_path):
     assert "missing: 1 runs of mt-map-elites, 3 runs of random" in loaded.summary()
 
 
-def test_changed_code_is_not_taken_for_the_same(tmp_path):
+def test_changed_code_of_fitness_raises_error(tmp_path):
     def problem(factor):
         return domain(fitness=lambda x, t: factor * sphere(x, t))
 
@@ -170,7 +173,7 @@ def test_changed_code_is_not_taken_for_the_same(tmp_path):
         compare(tmp_path, problem(2.0))
 
 
-def test_changed_values_of_the_fitness_are_told_of(tmp_path):
+def test_changed_values_of_fitness_give_warning(tmp_path):
     def problem(table):
         return domain(fitness=lambda x, t: sphere(x, t) + table.sum())
 
@@ -181,7 +184,7 @@ def test_changed_values_of_the_fitness_are_told_of(tmp_path):
 
 
 def own_algorithm(text):
-    """A class as a user's module would define it: no dataclass, and an address in its repr."""
+    """Return an algorithm of a user's module, which is not a dataclass and has an address in its repr."""
     names = {}
     exec(compile(text, "own.py", "exec"), {"te": te, "__name__": "own"}, names)
     return names["Own"]()
@@ -197,7 +200,7 @@ class Own:
 """
 
 
-def test_an_algorithm_of_the_users_own_goes_on_unless_its_code_has_changed(tmp_path):
+def test_runs_of_users_algorithm_are_reused_unless_its_code_changed(tmp_path):
     compare(tmp_path, algorithms=[own_algorithm(OWN.replace("SIZE", "3"))])
     compare(tmp_path, algorithms=[own_algorithm(OWN.replace("SIZE", "3"))])
     changed = [own_algorithm(OWN.replace("SIZE", "5"))]
@@ -218,19 +221,19 @@ def test_an_algorithm_of_the_users_own_goes_on_unless_its_code_has_changed(tmp_p
         (OWN.replace('name = "own"', ""), "algorithm must have a name, but Own has none"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_an_own_algorithm_shows_before_any_run(tmp_path, text, message):
+def test_error_in_users_algorithm_is_raised_before_any_run(tmp_path, text, message):
     with pytest.raises((ValueError, TypeError), match=message):
         compare(tmp_path / "out", algorithms=["random", own_algorithm(text.replace("SIZE", "3"))])
     assert not (tmp_path / "out").exists()
 
 
-def test_a_mistake_in_a_jax_fitness_shows_before_any_run(tmp_path):
+def test_error_in_jax_fitness_is_raised_before_any_run(tmp_path):
     with pytest.raises(te.FitnessError, match="fitness must return a scalar"):
         compare(tmp_path / "out", domain(fitness=lambda solution, task: solution, call="jax"))
     assert not (tmp_path / "out").exists()
 
 
-def test_tasks_that_are_objects_are_told_apart(tmp_path):
+def test_other_task_objects_raise_error(tmp_path):
     def on(objects):
         tasks = te.Tasks(objects)
         problem = domain(tasks=tasks, fitness=lambda x, t: float(len(t) - x.sum()), call="each")
@@ -245,12 +248,12 @@ def test_tasks_that_are_objects_are_told_apart(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"a": (1, 2)}, {"a": np.arange(3)}, {"a": float("nan")}, {"a": sphere}, {1: {2: 3}}]
 )
-def test_options_of_any_kind_can_be_written_and_recognised(tmp_path, options):
+def test_options_of_any_type_are_saved_and_compared(tmp_path, options):
     for _ in range(2):
         compare(tmp_path, domain(options=options), algorithms=["random"], replicates=1)
 
 
-def test_labels_that_share_a_folder_are_refused_on_add_too(tmp_path):
+def test_added_labels_must_have_distinct_folder_names(tmp_path):
     compare(tmp_path, algorithms={"my alg": "random"})
     with pytest.raises(ValueError, match="labels must give different folder names, but 'my alg' and 'my-alg' do not"):
         compare(tmp_path, algorithms={"my-alg": "mt-map-elites"}, add=True)
@@ -260,7 +263,7 @@ def test_labels_that_share_a_folder_are_refused_on_add_too(tmp_path):
     assert not np.array_equal(both.results[long + "a"][0].fitness, both.results[long + "b"][0].fitness)
 
 
-def test_a_comparison_in_which_nothing_is_solved_says_so(tmp_path):
+def test_comparison_without_solved_tasks(tmp_path):
     failing = domain(fitness=lambda x, t: np.full(len(x), np.nan), optimum=np.zeros(40))
     with pytest.warns(te.errors.FitnessWarning) as caught:
         found = compare(tmp_path, failing)
@@ -270,12 +273,12 @@ def test_a_comparison_in_which_nothing_is_solved_says_so(tmp_path):
     assert (tmp_path / "comparison.png").exists()
 
 
-def test_infinite_ends_are_refused():
+def test_worst_must_be_finite():
     with pytest.raises(ValueError, match=r"worst must be finite for a comparison, but worst\[0\] is not"):
         compare(problem=domain(worst=-np.inf))
 
 
-def test_results_that_can_not_be_compared_are_refused():
+def test_results_that_cannot_be_compared_raise_errors():
     run = te.solve(domain(), evaluations=64)
     other = te.solve(domain(tasks=te.tasks.grid((41,), [0], [1])), evaluations=64)
     with pytest.raises(ValueError, match="results must have the same tasks, but these have different ones"):
@@ -292,13 +295,13 @@ def test_results_that_can_not_be_compared_are_refused():
         found.curves("b")
 
 
-def test_a_narrow_terminal_gets_the_table_on_its_side():
-    found = by_hand()
+def test_summary_is_transposed_in_narrow_terminal():
+    found = synthetic_comparison()
     assert max(map(len, found.summary(70).splitlines()[:12])) <= 70
     assert "\n  mean over all tasks  2.25" in found.summary(70)
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path):
+def test_interruption_explains_how_to_resume(tmp_path):
     calls = []
 
     def interrupted(solutions, tasks):
@@ -316,7 +319,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
 
 @COUNTS
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, number):
+def test_stopped_run_resumes_at_its_last_evaluation(tmp_path, number):
     calls = []
 
     def interrupted(solutions, tasks):
@@ -332,23 +335,23 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, number):
     assert list(halfway.glob("checkpoints/*.npz"))
     assert not (halfway / "result.npz").exists()
     whole = compare(tmp_path, domain(fitness=interrupted))
-    assert sum(calls) == 2 * 3 * 640  # no evaluation was made twice
+    assert sum(calls) == 2 * 3 * 640  # no evaluation is repeated
     for label, runs in compare().results.items():
         for found, wanted in zip(whole.results[label], runs, strict=True):
             assert np.array_equal(found.solutions, wanted.solutions)
             assert np.array_equal(found.last_improved, wanted.last_improved)
             for name in wanted.history.keys() - {"seconds"}:
                 assert np.array_equal(found.history[name], wanted.history[name], equal_nan=True), name
-    assert not list(tmp_path.glob("runs/*/*/checkpoints"))  # nor is anything kept twice
+    assert not list(tmp_path.glob("runs/*/*/checkpoints"))  # checkpoints of finished runs are deleted
 
 
-def test_a_compiled_run_that_was_killed_goes_on_from_its_checkpoint(tmp_path, small_arm, monkeypatch, capfd):
+def test_killed_compiled_run_resumes_at_its_checkpoint(tmp_path, small_arm, monkeypatch, capfd):
     looks = []
 
     def saves_and_is_killed(self, position, snapshots):
         looks.append(position)
         if len(looks) == 5:
-            raise KeyboardInterrupt  # what it leaves is what the last checkpoint has
+            raise KeyboardInterrupt  # only the last checkpoint is left
         self.save(position, snapshots)
 
     options = {"replicates": 1, "evaluations": 3000, "algorithms": ["mt-map-elites"]}
@@ -363,8 +366,8 @@ def test_a_compiled_run_that_was_killed_goes_on_from_its_checkpoint(tmp_path, sm
     assert np.array_equal(whole.history["mean"], wanted.history["mean"], equal_nan=True)
 
 
-def test_a_failing_fitness_names_the_algorithm_and_the_folder(tmp_path):
-    def fails(solutions, tasks, calls=[]):  # noqa: B006 - it counts its calls
+def test_error_of_failing_fitness_names_algorithm_and_folder(tmp_path):
+    def fails(solutions, tasks, calls=[]):  # noqa: B006 - counts its calls
         calls.append(1)
         return sphere(solutions, tasks) if len(calls) < 60 else 1 / 0
 
@@ -375,7 +378,7 @@ def test_a_failing_fitness_names_the_algorithm_and_the_folder(tmp_path):
 
 
 @COUNTS
-def test_an_interrupted_comparison_keeps_what_is_finished(tmp_path):
+def test_interrupted_comparison_keeps_finished_runs(tmp_path):
     calls, patience = [], [1000]
 
     def impatient(solutions, tasks):
@@ -387,14 +390,14 @@ def test_an_interrupted_comparison_keeps_what_is_finished(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         compare(tmp_path, domain(fitness=impatient))
     kept = sorted(path.parent.name for path in tmp_path.glob("runs/*/*/result.npz"))
-    assert kept == ["replicate-0"]  # the half run is not taken for a whole one
+    assert kept == ["replicate-0"]  # the interrupted run does not count as finished
     patience[0] = 10**9
     whole = compare(tmp_path, domain(fitness=impatient))
     alone = compare()
     assert np.array_equal(whole.replicates()["mean_all"], alone.replicates()["mean_all"])
 
 
-def test_another_algorithm_can_be_added_on_the_same_terms(tmp_path):
+def test_added_algorithm_has_the_same_budget_and_seeds(tmp_path):
     compare(tmp_path)
     fixed = te.MultiTaskMapElites(tournament=5)
     added = te.compare(domain(), algorithms=[fixed], out=tmp_path, add=True)
@@ -406,7 +409,7 @@ def test_another_algorithm_can_be_added_on_the_same_terms(tmp_path):
     assert np.array_equal(added.results["mt-map-elites(tournament=5)"][2].fitness, alone.fitness)
 
 
-def test_the_wrong_folder_is_refused_and_nothing_is_lost(tmp_path):
+def test_folder_of_another_comparison_is_not_changed(tmp_path):
     compare(tmp_path / "a")
     before = (tmp_path / "a/comparison.json").read_bytes()
     with pytest.raises(
@@ -456,12 +459,12 @@ def test_the_wrong_folder_is_refused_and_nothing_is_lost(tmp_path):
         ({"replicates": 0}, ValueError, "replicates must be a whole number of at least 1"),
     ],
 )
-def test_mistakes_are_named(options, error, message):
+def test_invalid_arguments_raise_errors(options, error, message):
     with pytest.raises(error, match=message):
         compare(**options)
 
 
-def test_labels_name_what_is_not_the_default():
+def test_labels_have_settings_that_are_not_defaults():
     made = label_algorithms(
         [te.MultiTaskMapElites(), te.MultiTaskMapElites(tournament=[1, 10]), te.algorithms.CmaEs(population=20)]
     )
@@ -470,8 +473,8 @@ def test_labels_name_what_is_not_the_default():
     assert list(sbx) == ["map-elites-random(variation=SBX(eta=10.0))"]
 
 
-def test_the_figure_shows_medians_bands_and_all_runs():
-    found = by_hand(worst=np.array([-10.0, -20.0]), optimum=np.array([4.0, 12.0]))
+def test_figure_shows_medians_quartiles_and_all_runs():
+    found = synthetic_comparison(worst=np.array([-10.0, -20.0]), optimum=np.array([4.0, 12.0]))
     left, right = found.plot()
     assert left.get_ylabel() == "mean gap to the optimum"
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
@@ -487,8 +490,8 @@ def test_the_figure_shows_medians_bands_and_all_runs():
     plt.close("all")
 
 
-def test_the_figure_can_be_drawn_on_axes_that_are_there():
-    found = by_hand(optimum=np.array([4.0, 12.0]))
+def test_figure_uses_given_axes():
+    found = synthetic_comparison(optimum=np.array([4.0, 12.0]))
     _, own = plt.subplots(1, 2)
     left, right = found.plot(own, measure="mean_all")
     assert (left, right) == tuple(own)
@@ -501,7 +504,7 @@ def test_the_figure_can_be_drawn_on_axes_that_are_there():
     plt.close("all")
 
 
-def test_unusual_labels_are_shown_as_they_are(tmp_path):
+def test_special_characters_in_labels_are_escaped(tmp_path):
     labels = {
         "_hidden": "random",
         "$x^$": "cma-es",
@@ -515,7 +518,7 @@ def test_unusual_labels_are_shown_as_they_are(tmp_path):
     plt.close("all")
 
 
-def test_a_narrow_logarithmic_axis_has_plain_numbers():
+def test_narrow_logarithmic_axis_has_plain_numbers():
     runs = [result([-0.5 - 0.01 * i] * 2, [(10, 1.0, -0.6, -0.6, 0.1), (40, 1.0, -0.5 - 0.01 * i, -0.6, 0.2)],
                    optimum=np.zeros(2)) for i in range(4)]  # fmt: skip
     axes = show.finals(te.Comparison(results={"mine": runs}))
@@ -526,8 +529,8 @@ def test_a_narrow_logarithmic_axis_has_plain_numbers():
     plt.close("all")
 
 
-def test_without_an_optimum_the_figure_shows_the_mean():
-    found = by_hand()
+def test_figure_without_optimum_shows_mean_fitness():
+    found = synthetic_comparison()
     axes = show.curves(found, labels=["random"])
     assert axes.get_ylabel() == "mean fitness over all tasks"
     assert axes.get_yscale() == "linear"

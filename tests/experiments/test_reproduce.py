@@ -1,4 +1,4 @@
-"""The arm experiment of the paper: small, whole; and claims that can go both ways."""
+"""The arm experiment of the paper: a small complete run, and both outcomes of each claim."""
 
 import math
 
@@ -14,14 +14,14 @@ from taskelites.experiments.paper.arm.claims import BANDIT, CLAIMS, FIVE, SIZES,
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """The experiment with 300 tasks, made by the command."""
+    """The folder of the experiment with 300 tasks, run by the command."""
     folder = tmp_path_factory.mktemp("reproduce") / "arm"
     options = ["--tasks", "300", "--evaluations", "3000", "--replicates", "2", "--out", str(folder), "--quiet"]
     assert main(["reproduce", "arm", *options]) == 0
     return folder
 
 
-def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
+def test_page_has_number_and_outcome_per_claim(small):
     page = (small / "arm.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| ") and line.rstrip().endswith("** |")]
     assert len(rows) == len(CLAIMS)
@@ -35,15 +35,15 @@ def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
     assert "3,000 evaluations" in page
     assert "2 replicates" in page
     assert "taskelites reproduce arm --tasks 300" in page
-    assert "too few replicates" in page  # for p < 1e-10
+    assert "too few replicates" in page  # a claim needs p < 1e-10
     assert "With (0.5, 0.5) the median gaps are: mt-map-elites" in page
     assert "of 2 runs of map-elites-random end with more than five times the median gap of their algorithm" in page
     assert "| size | share of the candidates | of them successes |" in page
     assert "| size 100 |" in page
-    assert "| size 500 |" not in page  # there are only 300 tasks
+    assert "| size 500 |" not in page  # there are only 300 tasks, so this tournament size is omitted
 
 
-def test_figure_data_and_runs_lie_beside_it(small):
+def test_figure_data_and_runs_are_saved(small):
     for name in ("arm.png", "arm.pdf", "replicates.csv", "curves.csv", "tests.csv", "summary.csv", "comparison.json"):
         assert (small / name).stat().st_size > 100, name
     assert len(list(small.glob("runs/*/*/result.npz"))) == 2 * (5 + 1 + 4)
@@ -53,7 +53,7 @@ def test_figure_data_and_runs_lie_beside_it(small):
     assert picture.shape[1] > 1500
 
 
-def test_the_command_goes_on_and_tells_the_outcomes(small, capsys):
+def test_command_reuses_runs_and_prints_outcomes(small, capsys):
     before = {path: path.stat().st_mtime_ns for path in small.glob("runs/*/*/result.npz")}
     options = ["--tasks", "300", "--evaluations", "3000", "--replicates", "2", "--out", str(small)]
     assert main(["reproduce", "arm", *options]) == 0
@@ -67,7 +67,7 @@ def test_the_command_goes_on_and_tells_the_outcomes(small, capsys):
 
 
 @pytest.mark.slow
-def test_another_target_and_mistakes(tmp_path, capsys):
+def test_other_target_and_invalid_options(tmp_path, capsys):
     common = ["--tasks", "300", "--evaluations", "640", "--replicates", "1", "--quiet", "--out"]
     assert main(["reproduce", "arm", "--set", "target=(0.5,0.5)", *common, str(tmp_path / "half")]) == 0
     assert "target (0.5, 0.5)" in (tmp_path / "half/arm.md").read_text()
@@ -78,7 +78,7 @@ def test_another_target_and_mistakes(tmp_path, capsys):
 
 
 def synthetic(gaps, *, runs=30, solved=500, spread=0.01):
-    """A comparison of which the final gaps and when all tasks were solved are known."""
+    """Return measurements with the given final gaps, in which all tasks are solved after `solved` evaluations."""
     rng = np.random.default_rng(0)
     results = {}
     for label in (*FIVE, *map(size_label, SIZES)):
@@ -108,9 +108,9 @@ def outcomes(now):
     return [claim.check(now).outcome for claim in CLAIMS]
 
 
-def test_the_claims_hold_on_data_that_are_as_the_paper_says():
+def test_claims_hold_on_data_that_agree_with_the_paper():
     found = outcomes(synthetic(AS_IN_THE_PAPER))
-    # These data separate random sampling from all tasks, and all curves are alike but for their ends.
+    # In these data, random sampling differs from all tasks, which the third claim denies.
     assert found == [
         "holds", "holds", "does not hold", "holds", "holds", "holds", "holds", "holds", "holds", "holds",
     ]  # fmt: skip
@@ -133,19 +133,19 @@ def test_each_claim_can_fail(number, change):
     assert outcomes(synthetic(AS_IN_THE_PAPER | change))[number] == "does not hold"
 
 
-def test_two_that_do_not_differ_and_tasks_that_are_solved_late():
+def test_claims_about_equal_gaps_and_early_solutions():
     same = synthetic(AS_IN_THE_PAPER | {"random": 0.5})
     assert outcomes(same)[2] == "holds"
     assert outcomes(synthetic(AS_IN_THE_PAPER, solved=5000))[4] == "does not hold"
 
 
-def test_too_few_replicates_are_said_to_be():
+def test_too_few_replicates_are_reported():
     found = outcomes(synthetic(AS_IN_THE_PAPER, runs=3))
     assert found[0] == found[1] == found[2] == found[7] == "too few replicates"
 
 
 @pytest.mark.slow
-def test_gaps_of_nothing_and_few_tasks_leave_a_page(tmp_path):
+def test_page_is_written_with_zero_gaps_and_few_solved_tasks(tmp_path):
     exact = synthetic(AS_IN_THE_PAPER | {"cma-es": 0.0, "size 1000": 0.0})
     assert all(math.isfinite(exact.median(label)) and exact.median(label) > 0 for label in exact.comparison.labels)
     assert len(outcomes(exact)) == len(CLAIMS)

@@ -1,4 +1,4 @@
-"""The hexapod experiment of the paper: whole, with a stand-in for the robot; claims that can go both ways; transfer."""
+"""The hexapod experiment of the paper: full runs with a cheap fitness, both outcomes of each claim, and transfer."""
 
 import math
 import os
@@ -28,14 +28,14 @@ from taskelites.problem.tasks import uniform
 
 
 def walk(solutions, tasks):
-    """Some function of 36 genes and 12 lengths that is cheap and has a best gait for each body."""
+    """A cheap function of 36 genes and 12 lengths that has one best gait per body."""
     wanted = (np.repeat(tasks, 3, axis=-1) - 0.045) / 0.135
     return 1.0 - np.abs(solutions - wanted).mean(axis=-1)
 
 
 @pytest.fixture
-def unseen(monkeypatch):
-    """Figures are closed instead of written, which takes longer than all the rest."""
+def without_figures(monkeypatch):
+    """Close figures instead of writing them, which would take most of the time."""
     for module in (comparison, hexapod):
         monkeypatch.setattr(module, "save_figure", lambda figure, path: plt.close(figure))
 
@@ -45,7 +45,7 @@ OFF = 0.01
 
 @dataclass(frozen=True)
 class Robot:
-    """Makes stand-ins for the domain, and counts what they evaluate."""
+    """Makes domains that evaluate `walk`, and counts their evaluations."""
 
     counts: list
     stop_at: list
@@ -68,10 +68,10 @@ class Robot:
         )
 
     def __getstate__(self):
-        return {}  # what was counted is no part of the problem
+        return {}  # the counts are not part of the problem
 
     def in_single_precision(self, solutions, tasks):
-        """Off by a centimetre, which the tables must not be."""
+        """Return distances with an error of a centimetre, which must not appear in the tables."""
         return self.fitness(solutions, tasks) + OFF
 
     def fitness(self, solutions, tasks):
@@ -97,7 +97,7 @@ SEARCHED = 5 * 2 * 700 + 3 * 300
 
 @pytest.fixture(scope="module")
 def small(robot, tmp_path_factory):
-    """The experiment, made by the command."""
+    """The folder of the experiment, run by the command."""
     folder = tmp_path_factory.mktemp("reproduce") / "hexapod"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparison, "save_figure", lambda figure, path: plt.close(figure))
@@ -105,7 +105,7 @@ def small(robot, tmp_path_factory):
     return folder
 
 
-def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
+def test_page_has_number_and_outcome_per_claim(small):
     page = (small / "hexapod.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| ") and line.rstrip().endswith("** |")]
     assert len(rows) == len(CLAIMS)
@@ -130,7 +130,7 @@ def test_the_page_states_each_claim_with_a_figure_and_an_outcome(small):
     assert "nan" not in page.replace("dominant", "")
 
 
-def test_figures_data_and_runs_lie_beside_it(small):
+def test_figures_data_and_runs_are_saved(small):
     files = ["hexapod.png", "hexapod.pdf", "hexapod-map.png", "hexapod-map.pdf", "replicates.csv", "curves.csv"]
     files += ["tests.csv", "summary.csv", "comparison.json", "claims.csv", "single.csv", "genes.csv", "bodies.csv"]
     files += [f"finished/{name}-0-1.npz" for name in (*FOUR, "random")]
@@ -147,7 +147,7 @@ def test_figures_data_and_runs_lie_beside_it(small):
     assert len(pd.read_csv(small / "bodies.csv")) == 12
 
 
-def test_the_command_goes_on_and_tells_the_outcomes(small, robot, unseen, capsys):
+def test_command_reuses_runs_and_prints_outcomes(small, robot, without_figures, capsys):
     robot.counts.clear()
     assert main(["reproduce", "hexapod", *SIZES, *SETS, "--out", str(small)]) == 0
     assert robot.counts == []
@@ -158,7 +158,7 @@ def test_the_command_goes_on_and_tells_the_outcomes(small, robot, unseen, capsys
     assert lines[-1].endswith("hexapod.png")
 
 
-def test_wherever_it_is_interrupted_it_goes_on(small, robot, unseen, tmp_path, capsys, monkeypatch):
+def test_interrupted_experiment_resumes_at_any_stage(small, robot, without_figures, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(rows.BLOCK, "batch", 64)
     command = ["reproduce", "hexapod", *SIZES, *SETS, "--quiet", "--out", str(tmp_path)]
     robot.counts.clear()
@@ -173,12 +173,12 @@ def test_wherever_it_is_interrupted_it_goes_on(small, robot, unseen, tmp_path, c
     assert main(command) == 0
     wanted = pd.read_csv(small / "transfer.csv")
     total = SEARCHED + 11 * int(wanted["tried_on"].max() + 1)
-    assert sum(robot.counts) == total  # nothing was evaluated twice
+    assert sum(robot.counts) == total  # no evaluation is repeated
     for name in ("claims.csv", "genes.csv", "transfer.csv", "single.csv"):
         assert (tmp_path / name).read_text() == (small / name).read_text(), name
 
 
-def test_a_map_of_its_own_is_shown_instead(robot, unseen, tmp_path):
+def test_given_large_map_is_shown(robot, without_figures, tmp_path):
     large = te.solve(robot("hexapod", 300), evaluations=1200, algorithm="mt-map-elites", out=tmp_path / "map")
     sizes = {"tasks": 200, "replicates": 1, "evaluations": 200, "single_replicates": 1, "single_evaluations": 100}
     sizes |= {"beside": ""}
@@ -202,7 +202,7 @@ ON_GPU |= {"single_replicates": 2, "single_evaluations": 100, "followup_replicat
 
 @pytest.fixture(scope="module")
 def on_gpu(robot, tmp_path_factory):
-    """The experiment with a simulator that computes in 32 bits and likes many rows."""
+    """Folder and counts of the experiment with a simulator for a GPU: single precision, many rows per call."""
     folder = tmp_path_factory.mktemp("gpu")
     with pytest.MonkeyPatch.context() as patch:
         for module in (comparison, hexapod):
@@ -213,7 +213,7 @@ def on_gpu(robot, tmp_path_factory):
     return folder, list(robot.counts)
 
 
-def test_final_maps_are_simulated_again(on_gpu):
+def test_final_maps_are_simulated_again_in_mujoco(on_gpu):
     folder, _ = on_gpu
     runs = pd.read_csv(folder / "replicates.csv")
     assert runs["seed"].tolist() == [0, 1, 2] * 4
@@ -221,7 +221,7 @@ def test_final_maps_are_simulated_again(on_gpu):
     np.testing.assert_allclose(runs["ranks"], 1.0)
     assert (runs[["tasks", "evaluations", "batch_size"]] == [200, 2500, 64]).all(axis=None)
     assert runs.groupby("algorithm")["ahead"].first().to_dict() == {
-        "cma-es": 1,  # which learns from whole generations
+        "cma-es": 1,  # which needs complete generations
         "map-elites-all": 1,
         "map-elites-random": 16,
         "mt-map-elites": 16,
@@ -231,18 +231,18 @@ def test_final_maps_are_simulated_again(on_gpu):
     assert "each final map is simulated again in native MuJoCo" in page
     assert "## Simulated again" in page
     single = pd.read_csv(folder / "single/replicates.csv")
-    assert single["simulator"].unique().tolist() == ["mujoco 0"]  # one body leaves a GPU idle
+    assert single["simulator"].unique().tolist() == ["mujoco 0"]  # a single body does not use a GPU well
     assert single["believed"].isna().all()
     assert "nan" not in page.replace("dominant", "")
 
 
-def test_runs_of_a_group_share_their_calls(on_gpu):
+def test_runs_of_a_group_share_calls(on_gpu):
     _, counts = on_gpu
     assert 2 * 16 * 64 in counts
     assert max(counts) == 2048
 
 
-def test_the_follow_ups_and_the_pilot_are_on_the_page(on_gpu):
+def test_page_has_followups_and_pilot(on_gpu):
     folder, _ = on_gpu
     page = (folder / "hexapod.md").read_text()
     for text in (
@@ -261,7 +261,7 @@ def test_the_follow_ups_and_the_pilot_are_on_the_page(on_gpu):
     assert pd.read_csv(folder / "pilot.csv")["ahead"].tolist() == [1, 1, 16, 16]
 
 
-def test_finished_files_are_enough(on_gpu, robot, unseen, tmp_path, monkeypatch):
+def test_page_can_be_made_from_finished_files_only(on_gpu, robot, without_figures, tmp_path, monkeypatch):
     folder, _ = on_gpu
     monkeypatch.setattr(hexapod, "_PILOT_EVALUATIONS", 3000)
     names = sorted(path.name for path in (folder / "finished").iterdir())
@@ -292,7 +292,7 @@ def test_finished_files_are_enough(on_gpu, robot, unseen, tmp_path, monkeypatch)
         hexapod.reproduce_hexapod(tmp_path, progress=False, **ON_GPU | {"tasks": other})
 
 
-def test_mistakes_are_named_before_any_work(robot, tmp_path, capsys):
+def test_invalid_arguments_raise_errors_before_any_run(robot, tmp_path, capsys):
     robot.counts.clear()
     te.solve(robot("hexapod", 200, yaw=True), evaluations=100, algorithm="mt-map-elites", out=tmp_path / "yaw")
     te.solve(robot("hexapod", 200), evaluations=100, algorithm="random", out=tmp_path / "random")
@@ -317,19 +317,19 @@ def test_mistakes_are_named_before_any_work(robot, tmp_path, capsys):
     assert robot.counts == []
 
 
-def test_the_robot_itself_in_a_few_walks(small, unseen, tmp_path, monkeypatch):
+def test_experiment_with_mujoco_in_few_evaluations(small, without_figures, tmp_path, monkeypatch):
     pytest.importorskip("mujoco")
     monkeypatch.setattr(hexapod, "domain", te.domain)
-    # As many bodies as above, so that nothing is compiled again.
+    # The same number of bodies as above, so that nothing is compiled again.
     options = {"tasks": 200, "replicates": 1, "evaluations": 16, "single_replicates": 1, "single_evaluations": 14}
     options |= {"beside": ""}
     text = te.experiments.reproduce_hexapod(tmp_path / "few", progress=False, **options).read_text()
     assert "simulator mujoco" in text
     number = int(te.load(tmp_path / "few/runs/mt-map-elites-0-0/runs/mt-map-elites/replicate-0").solved.sum())
-    assert f"Evaluated again, {number} of {number} elites" in text  # the very same bits
+    assert f"Evaluated again, {number} of {number} elites" in text  # bit for bit
 
 
-# Claims on data that are made up.
+# Claims on synthetic data.
 
 
 def runs_of(final, number, spread=0.01, tasks=2, budget=1000):
@@ -343,15 +343,15 @@ def runs_of(final, number, spread=0.01, tasks=2, budget=1000):
 
 
 def single_runs(finals, early=0.99, budget=100_000):
-    """Runs on one body that have a share of their end after 10,000 evaluations."""
+    """Return runs on one body that reach the share `early` of their final fitness before 10,000 evaluations."""
     return [
         result([end], [(5000, 1.0, end / 2, 0.0, 0.1), (9984, 1.0, early * end, 0.0, 0.1), (budget, 1.0, end, 0, 0.2)])
         for end in finals
     ]
 
 
-def made_up_map(rng, *, middle=1.0, others=-1.0, genes=0.05, tasks=400, per_task=500, mean=0.7):
-    """A map whose fitness grows with some legs, and whose genes are spread by so much."""
+def synthetic_map(rng, *, middle=1.0, others=-1.0, genes=0.05, tasks=400, per_task=500, mean=0.7):
+    """Return a map in which the fitness depends on leg lengths, and genes have the standard deviation `genes`."""
     lengths = uniform(tasks, LOWER, UPPER, seed=1)
     scaled = (lengths.descriptors - LOWER) / (UPPER - LOWER) - 0.5
     weight = np.where(np.isin(np.tile(np.arange(6), 2), [1, 4]), middle, others)
@@ -371,10 +371,10 @@ AS_IN_THE_PAPER = {BANDIT: 0.70, "map-elites-random": 0.6, "cma-es": 0.2, "map-e
 SINGLE = (0.75, 0.8, 0.5, 0.4, 0.3, 0.5)
 
 
-def made_up(finals=(), runs=10, single=SINGLE, early=0.99, single_budget=100_000, loss=0.4, budget=1000, **options):
+def synthetic(finals=(), runs=10, single=SINGLE, early=0.99, single_budget=100_000, loss=0.4, budget=1000, **options):
     rng = np.random.default_rng(0)
     groups = {label: runs_of(final, runs, budget=budget) for label, final in (AS_IN_THE_PAPER | dict(finals)).items()}
-    mapped = made_up_map(rng, **options)
+    mapped = synthetic_map(rng, **options)
     elites = best_elites(mapped, 0.05)
     own = mapped.fitness
     copied = own - loss + 0.01 * rng.standard_normal((len(elites), len(own)))
@@ -391,8 +391,8 @@ def outcomes(now):
     return [claim.check(now).outcome for claim in CLAIMS]
 
 
-def test_the_claims_hold_on_data_that_are_as_the_paper_says():
-    assert outcomes(made_up()) == ["holds"] * len(CLAIMS)
+def test_claims_hold_on_data_that_agree_with_the_paper():
+    assert outcomes(synthetic()) == ["holds"] * len(CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -414,36 +414,36 @@ def test_the_claims_hold_on_data_that_are_as_the_paper_says():
     ],
 )
 def test_each_claim_can_fail(number, change):
-    assert outcomes(made_up(**change))[number] == "does not hold"
+    assert outcomes(synthetic(**change))[number] == "does not hold"
 
 
-def test_sizes_too_small_to_tell_are_said_to_be():
-    few = outcomes(made_up(runs=3))
+def test_too_small_experiments_are_reported():
+    few = outcomes(synthetic(runs=3))
     assert few[:4] == ["too few replicates"] * 4
-    assert outcomes(made_up(runs=5))[:4] == ["holds", "too few replicates", "holds", "holds"]
-    short = outcomes(made_up(budget=80, per_task=40, finals={BANDIT: 0.3}, mean=0.3))
+    assert outcomes(synthetic(runs=5))[:4] == ["holds", "too few replicates", "holds", "holds"]
+    short = outcomes(synthetic(budget=80, per_task=40, finals={BANDIT: 0.3}, mean=0.3))
     assert [short[i] for i in (0, 1, 2, 3, 4, 7, 8, 9, 10)] == ["too few evaluations"] * 9
-    assert outcomes(made_up(single=(0.1, 0.2)))[5:7] == ["too few replicates"] * 2
-    assert outcomes(made_up(single_budget=9984))[5:7] == ["too few evaluations"] * 2
-    assert outcomes(made_up(tasks=100))[10] == "too few tasks"
+    assert outcomes(synthetic(single=(0.1, 0.2)))[5:7] == ["too few replicates"] * 2
+    assert outcomes(synthetic(single_budget=9984))[5:7] == ["too few evaluations"] * 2
+    assert outcomes(synthetic(tasks=100))[10] == "too few tasks"
 
 
-def test_the_mean_that_single_runs_must_pass_is_that_of_the_longer_search():
-    assert made_up(mean=0.9, per_task=400).level == pytest.approx(0.70, rel=0.02)
-    assert made_up(mean=0.9, per_task=600).level == pytest.approx(0.90, rel=0.02)
+def test_single_runs_are_compared_with_mean_of_longer_search():
+    assert synthetic(mean=0.9, per_task=400).level == pytest.approx(0.70, rel=0.02)
+    assert synthetic(mean=0.9, per_task=600).level == pytest.approx(0.90, rel=0.02)
 
 
-# What a map tells.
+# Genes and bodies of a map.
 
 
-def test_genes_that_elites_share_are_told_from_uniform_ones():
+def test_gene_table_distinguishes_common_and_uniform_genes():
     rng = np.random.default_rng(0)
-    mapped = made_up_map(rng, genes=0.02)
+    mapped = synthetic_map(rng, genes=0.02)
     mapped.solutions[:, 3] = rng.random(len(mapped))
-    mapped.solutions[:, 4] = (0.99 + 0.02 * rng.standard_normal(len(mapped))) % 1  # a phase about its end
+    mapped.solutions[:, 4] = (0.99 + 0.02 * rng.standard_normal(len(mapped))) % 1  # a phase around 1, which equals 0
     table = gene_table(mapped)
     assert table["gene"][3] == "rear left femur amplitude"
-    assert table["half"][3] == pytest.approx(0.5, abs=0.08)  # the shortest of many is a little shorter
+    assert table["half"][3] == pytest.approx(0.5, abs=0.08)  # the shortest half of a sample is slightly below 0.5
     assert table["gene"][4] == "rear left femur phase"
     assert table["half"][4] == pytest.approx(1.349 * 0.02, rel=0.2)
     apart = np.array([0.02, 0.3, 0.7, 0.98])
@@ -452,8 +452,8 @@ def test_genes_that_elites_share_are_told_from_uniform_ones():
     assert shortest_half(np.array([0.3])) == 0.0
 
 
-def test_lengths_of_the_best_bodies_by_hand():
-    mapped = made_up_map(np.random.default_rng(0), middle=1.0, others=0.0)
+def test_hand_calculated_lengths_of_best_bodies():
+    mapped = synthetic_map(np.random.default_rng(0), middle=1.0, others=0.0)
     table = body_table(mapped).set_index("length")
     assert table.loc["femur_4", ["segment", "place", "side"]].tolist() == ["femur", "middle", "right"]
     assert table.loc["tibia_0", ["segment", "place", "side"]].tolist() == ["tibia", "rear", "left"]
@@ -498,7 +498,7 @@ def on(fitness, call="batch"):
     )
 
 
-def test_elites_on_all_tasks_by_hand(tmp_path):
+def test_hand_calculated_transfer(tmp_path):
     mapped = small_map()
     elites = best_elites(mapped, 0.05)
     assert elites.tolist() == list(range(49, 39, -1))
@@ -506,7 +506,7 @@ def test_elites_on_all_tasks_by_hand(tmp_path):
     assert found.tasks.tolist() == [i for i in range(50) if i != 7]
     tasks = mapped.tasks.descriptors[:, 0]
     assert found.own[0] == tasks[0]
-    assert math.isnan(found.own[24])  # task 25, whose elite is 0.5, failed
+    assert math.isnan(found.own[24])  # task 25, whose solution is 0.5, fails
     assert found.failed == 1
     differences = found.differences(2)
     assert differences.shape == (2, 49)
@@ -515,7 +515,7 @@ def test_elites_on_all_tasks_by_hand(tmp_path):
     assert np.isnan(differences).sum() == 2 + 2
 
 
-def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path, monkeypatch):
+def test_interrupted_transfer_resumes_unless_elites_changed(tmp_path, monkeypatch):
     monkeypatch.setitem(rows.BLOCK, "batch", 40)
     calls = []
 
@@ -533,12 +533,12 @@ def test_an_interrupted_transfer_goes_on_and_another_map_is_another_one(tmp_path
     assert sum(calls) == 49 * 11
     wanted = evaluate_transfer(mapped, on(differ), elites, tmp_path / "other.npz")
     assert np.array_equal(found.fitness, wanted.fitness, equal_nan=True)
-    evaluate_transfer(mapped, on(counted), elites[:5], path)  # of other elites
+    evaluate_transfer(mapped, on(counted), elites[:5], path)  # other elites
     assert sum(calls) == 49 * 11 + 49 * 6
     path.write_bytes(path.read_bytes()[:100])
     evaluate_transfer(mapped, on(counted), elites[:5], path)  # damaged
     assert sum(calls) == 49 * 11 + 2 * 49 * 6
 
 
-def test_the_four_are_those_of_the_registry():
+def test_compared_algorithms_are_registered():
     assert set(FOUR) < set(te.algorithms.ALGORITHMS)
