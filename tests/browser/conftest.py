@@ -1,4 +1,4 @@
-"""A browser for the tests of the report, and pages that are watched for whatever they should not do."""
+"""A browser for the tests of the report, and pages whose errors and requests fail the tests."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from browser.samples import SAMPLES
 FOLDER = Path(__file__).parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
-    "--no-sandbox",  # which Chromium refuses to go without for root, as containers are
+    "--no-sandbox",  # required for root, as in containers
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
@@ -22,15 +22,15 @@ FLAGS = [
 
 
 def browser_path():
-    """Where the browser is; None without one."""
+    """Return the path of the browser, or None."""
     given = os.environ.get("TASKELITES_BROWSER")
     return given or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def missing():
-    """What is missing for these tests, or nothing."""
+    """Return what is missing for these tests, or None."""
     try:
-        import playwright.sync_api  # noqa: F401 - asked for only
+        import playwright.sync_api  # noqa: F401 - tests whether it is installed
     except ImportError:
         return "Playwright is not installed: pip install playwright"
     path = browser_path()
@@ -68,7 +68,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory):
-    """Writes a sample's page when it is first asked for; gives its path and what it is of."""
+    """A function that writes the page of a sample on its first call, and returns its path and its result."""
     folder = tmp_path_factory.mktemp("pages")
     written = {}
 
@@ -82,7 +82,7 @@ def sample(tmp_path_factory):
 
 
 class Watch:
-    """What a page did that it should not do since `begin`."""
+    """Records warnings, errors, dialogs, requests and popups of a page since `begin`."""
 
     def __init__(self, page):
         self.begin("")
@@ -105,7 +105,7 @@ class Watch:
 
 @pytest.fixture(scope="session")
 def blank(browser):
-    """Gives a blank page of a kind, and takes it back: new ones are dear. They share nothing but the clipboard."""
+    """A pool of blank pages, since new ones take long. Pages share only the clipboard."""
     free = {}
 
     def get(**options):
@@ -123,7 +123,7 @@ def blank(browser):
 
 @pytest.fixture
 def look(blank, sample):
-    """Opens the page of a sample; at the end, the test fails if a page complained, asked for something or popped up."""
+    """A function that opens the page of a sample. The test fails if `Watch` records anything."""
     opened = []
 
     def open_page(name, width=1280, height=900, scheme="light", after="", touch=False, **more):
@@ -146,5 +146,5 @@ def look(blank, sample):
 
 
 def settle(page):
-    """Wait until what was asked to be drawn is drawn."""
+    """Wait until pending drawing is done."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

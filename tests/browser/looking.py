@@ -1,14 +1,14 @@
-"""Where things are on a page, worked out from the result and not from the page's script."""
+"""Helpers that find elements of a page. Positions are computed from the result, not by the script of the page."""
 
 import numpy as np
 
-# Of the map beside its axes, as map.js has them.
+# Margins of the map, as in map.js.
 RIGHT, TOP, BOTTOM = 10, 10, 42
 READY = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def until(page, asked):
-    """Wait until a question is answered with yes; Playwright's own way is refused by the page's policy."""
+    """Wait until a JavaScript expression is true; the policy of the page forbids Playwright's `wait_for_function`."""
     for _ in range(200):
         if page.evaluate(asked):
             return
@@ -17,7 +17,7 @@ def until(page, asked):
 
 
 def about(page):
-    """What Python told the page, as JSON."""
+    """Return the JSON that Python wrote to the page."""
     return page.evaluate("() => JSON.parse(document.getElementById('about').textContent)")
 
 
@@ -26,7 +26,7 @@ def map_of(page):
 
 
 def spots(page, points):
-    """Where points of the plane are on the map's canvas while the whole map is shown, `(n, 2)`."""
+    """Return the positions of points on the canvas of the map, without zoom, shape `(n, 2)`."""
     size = map_of(page).bounding_box()
     plane = about(page)["plane"]
     left = 46 if size["width"] < 500 else 58
@@ -38,11 +38,11 @@ def spots(page, points):
 
 
 def pixel(page, spot):
-    """The colour of the map at a place of its canvas."""
+    """Return the colour of the map at a position on its canvas."""
     page.evaluate(READY)
     return map_of(page).evaluate(
         """(canvas, [x, y]) => {
-          // From a copy, since a canvas that is read often is drawn in another way.
+          // Read a copy, since browsers render canvases that are read often in another way.
           const copy = new OffscreenCanvas(1, 1).getContext("2d");
           copy.drawImage(canvas, Math.round(x), Math.round(y), 1, 1, 0, 0, 1, 1);
           return Array.from(copy.getImageData(0, 0, 1, 1).data);
@@ -60,12 +60,12 @@ def click(page, spot, **more):
 
 
 def chosen(page):
-    """The number of the task that is shown."""
+    """Return the index of the selected task."""
     return int(page.locator("#task-heading").inner_text().removeprefix("Task "))
 
 
 def facts(page):
-    """What the page says of the chosen task."""
+    """Return the facts about the selected task."""
     names, values = page.locator(".facts dt").all_inner_texts(), page.locator(".facts dd").all_inner_texts()
     return dict(zip(names, values, strict=True))
 

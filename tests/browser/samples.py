@@ -1,4 +1,4 @@
-"""Results that no run gave, and the pages of them: small, and all kinds that a page can be of."""
+"""Synthetic results of all kinds, and functions that write their pages."""
 
 import warnings
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ HOSTILE = [
 
 
 def made(tasks, fitness, solutions=None, **more):
-    """A result with a history of 40 points, unless it is given another one."""
+    """Return a result; its default history has 40 points."""
     fitness = np.asarray(fitness, dtype=float)
     number = len(fitness)
     if solutions is None:
@@ -42,7 +42,7 @@ def made(tasks, fitness, solutions=None, **more):
 
 
 def history(fitness, points=40, sizes=(1, 10)):
-    """A mean that comes near to its final value, evenly."""
+    """Return a history whose mean grows linearly to its final value."""
     known = fitness[np.isfinite(fitness)]
     middle = known.mean() if len(known) else np.nan
     way = np.linspace(1, 0, points)
@@ -56,14 +56,14 @@ def history(fitness, points=40, sizes=(1, 10)):
         "lowest": middle - 1 - way,
         "highest": middle + 1 - way,
         "seconds": np.linspace(0.1, 3.5, points),
-        # All sizes are tried as often, and the larger the size, the rarer it succeeds.
+        # All sizes are tried equally often. Larger sizes succeed less often.
         **{f"tried_{size}": np.arange(1.0, points + 1) * 60 for size in sizes},
         **{f"successes_{size}": np.arange(1.0, points + 1) * 60 / (1 + size) for size in sizes},
     }
 
 
 def arm_result(number=150, dim=6, single=False, unsolved=()):
-    """The arm, with solutions at random."""
+    """Return a result on the arm with random solutions, and the domain."""
     random = np.random.default_rng(0)
     domain = te.domain("arm", tasks=random.random((number, 2)), dim=dim)
     solutions = random.random((number, dim)).astype(np.float32 if single else np.float64)
@@ -81,7 +81,7 @@ def _tips(solutions, tasks):
 
 
 def drawing(draw, number=8):
-    """A domain of a few tasks with a `draw`, and a result of it."""
+    """Return a result on a domain with a few tasks and the given `draw`, and the domain."""
     tasks = te.Tasks(descriptors=np.random.default_rng(4).random((number, 2)))
     domain = te.Domain(name="drawn", fitness=lambda x, t: x[0], tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
     return made(tasks, np.linspace(-1, 0, number)), domain
@@ -96,7 +96,7 @@ def image(solution, task, ax=None):
 
 
 def busy(solution, task, ax=None):
-    """Artists of all kinds."""
+    """Draw artists of several kinds."""
     from matplotlib.patches import Circle
 
     ax.plot([0, 1, 2], solution, "--", label=r"$\alpha$")
@@ -107,7 +107,7 @@ def busy(solution, task, ax=None):
 
 
 class Zigzag(Drawing):
-    """A line with a gap, one that leaves the axes far behind, and markers; texts that look like markup."""
+    """A line with a gap, a line far beyond the axes, markers, and texts that look like markup."""
 
     def many(self, solutions, tasks):
         number = len(solutions)
@@ -142,7 +142,7 @@ def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicat
 
 
 def hostile():
-    """Every text that can come from a user tries to be more than text."""
+    """Return a result and failures in which every text of a user contains markup or scripts."""
     number = 42
     objects = [f"{HOSTILE[i % len(HOSTILE)]} {i}" for i in range(number)]
     descriptors = np.random.default_rng(5).random((number, 2))
@@ -186,7 +186,7 @@ def write_arm(path, **more):
 def write_drawing(draw):
     def writes(path):
         result, domain = drawing(draw)
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a draw that raises
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of a `draw` that raises an error
             return write(path, result, domain=domain)
 
     return writes
@@ -222,7 +222,7 @@ def write_wide(path):
 
 
 def write_noise(path):
-    """A result whose fitness was measured again, some lower; one task is unsolved."""
+    """Write the page of a result with corrected fitness; one task is unsolved."""
     fitness = np.r_[np.linspace(-1, 0, 24), np.nan]
     result = made(grid(5), fitness)
     for name, value in (("corrected", fitness - 0.25), ("deviation", np.abs(fitness) / 10), ("samples", 8)):
@@ -238,7 +238,7 @@ def write_failures(path):
 
 
 def grid(number):
-    """Tasks on a square grid, numbered row after row."""
+    """Return tasks on a square grid, numbered row by row."""
     return np.stack(np.meshgrid(np.arange(number), np.arange(number)), axis=-1).reshape(-1, 2) / (number - 1.0)
 
 

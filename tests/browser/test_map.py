@@ -14,12 +14,12 @@ def points_of(result):
 
 
 def viridis(share):
-    """The colour of a value, as the page rounds it."""
+    """Return the colour of a value between 0 and 1, rounded as on the page."""
     return np.array(colormaps["viridis"](round(255 * float(share)), bytes=True))[:3].tolist()
 
 
-def away_from(result, number):
-    """Tasks that no outline of the chosen one or its neighbours touches, in cells large enough for a pixel of them."""
+def tasks_away_from(result, number):
+    """Return tasks in large cells that are not near task `number`, since its outline would change their colours."""
     points = points_of(result)
     between = np.linalg.norm(points[:, None] - points, axis=-1)
     np.fill_diagonal(between, np.inf)
@@ -27,7 +27,7 @@ def away_from(result, number):
     return np.flatnonzero(far)
 
 
-def test_hovering_tells_the_task_and_its_numbers(look):
+def test_tooltip_has_numbers_of_task(look):
     page, result = look("arm")
     for number in (3, 77, 149):
         hover(page, spots(page, points_of(result))[number])
@@ -41,7 +41,7 @@ def test_hovering_tells_the_task_and_its_numbers(look):
     assert not page.locator(".tip").is_visible()
 
 
-def test_the_tip_stays_inside_of_the_map(look):
+def test_tooltip_stays_inside_map(look):
     page, result = look("arm", width=375, height=800)
     frame = map_of(page).bounding_box()
     places = spots(page, points_of(result))
@@ -53,7 +53,7 @@ def test_the_tip_stays_inside_of_the_map(look):
         assert tip["y"] + tip["height"] <= frame["y"] + frame["height"]
 
 
-def test_clicking_shows_the_numbers_of_the_task(look):
+def test_click_shows_facts_of_task(look):
     page, result = look("arm")
     for number in (11, 100):
         click(page, spots(page, points_of(result))[number])
@@ -68,13 +68,13 @@ def test_clicking_shows_the_numbers_of_the_task(look):
         assert page.url.endswith(f"#task={number}")
 
 
-def test_the_arm_is_drawn_in_its_posture(look):
+def test_arm_is_drawn_in_its_posture(look):
     page, result = look("arm", after="#task=42")
     path = page.locator(".picture g path").first.get_attribute("d")
     drawn = np.array([[float(text) for text in pair.split()] for pair in path[1:].split("L")])
     task = points_of(result)[42]
     posture = joints(result.solutions[42], task, xp=np)
-    # The limits of ArmDrawing, in the largest square of the box that picture.js has for axes.
+    # The limits of ArmDrawing, in the largest square inside the box for axes in picture.js.
     low, high = min(posture.min(), 1.0) - 0.1, max(posture.max(), 1.0) + 0.1
     left, top, width, side = 50, 8, 258, 222
     shares = (posture - low) / (high - low)
@@ -83,13 +83,13 @@ def test_the_arm_is_drawn_in_its_posture(look):
     assert f"alpha_max {task[0]:.3f}" in page.locator(".drawing .title").inner_text()
 
 
-def test_cells_have_the_colour_of_their_fitness_and_of_another_value_when_it_is_chosen(look):
+def test_cells_have_colour_of_selected_value(look):
     page, result = look("arm", after="#task=0")
     page.mouse.move(5, 5)
     places = spots(page, points_of(result))
     fitness = result.fitness
     shares = (fitness - fitness.min()) / (fitness.max() - fitness.min())
-    away = away_from(result, 0)[:12]
+    away = tasks_away_from(result, 0)[:12]
     for number in away:
         assert pixel(page, places[number]) == viridis(shares[number])
     page.get_by_label("colour").select_option("gap")
@@ -99,7 +99,7 @@ def test_cells_have_the_colour_of_their_fitness_and_of_another_value_when_it_is_
     assert page.locator(".colours .what").inner_text() == "gap to the optimum"
 
 
-def test_an_unsolved_task_is_grey_and_has_nothing_to_copy(look):
+def test_unsolved_task_is_grey_and_has_no_copy_button(look):
     page, result = look("arm-single", after="#task=0")
     assert page.get_by_role("button", name="copy as JSON").is_visible()
     page.mouse.move(5, 5)
@@ -112,7 +112,7 @@ def test_an_unsolved_task_is_grey_and_has_nothing_to_copy(look):
 
 
 @pytest.mark.parametrize("name", ["arm", "arm-single"])
-def test_a_copied_solution_is_the_solution(look, name):
+def test_copied_solution_equals_solution(look, name):
     page, result = look(name, after="#task=17", permissions=["clipboard-read", "clipboard-write"])
     read = "() => navigator.clipboard.readText()"
     page.get_by_role("button", name="copy as JSON").click()
@@ -127,12 +127,12 @@ def test_a_copied_solution_is_the_solution(look, name):
     page.get_by_text("copied", exact=True).first.wait_for()
     until(page, "async () => (await navigator.clipboard.readText()).startsWith('import numpy')")
     known = {}
-    exec(page.evaluate(read), known)  # it is meant to be run
+    exec(page.evaluate(read), known)  # users run the copied text
     assert np.array_equal(known["solution"].astype(result.solutions.dtype), result.solutions[17])
     assert np.array_equal(known["task"], points_of(result)[17])
 
 
-def test_neighbours_are_the_nearest_tasks_and_can_be_gone_to(look):
+def test_neighbour_buttons_select_nearest_tasks(look):
     page, result = look("arm", after="#task=30")
     away = np.linalg.norm(points_of(result) - points_of(result)[30], axis=1)
     nearest = np.argsort(away)[1:7]
@@ -142,7 +142,7 @@ def test_neighbours_are_the_nearest_tasks_and_can_be_gone_to(look):
     assert chosen(page) == nearest[2]
 
 
-def test_best_median_and_worst(look):
+def test_buttons_select_best_median_worst_and_random_task(look):
     page, result = look("arm", after="#task=1")
     order = np.argsort(result.fitness)
     for word, number in (("best", order[-1]), ("worst", order[0]), ("median", order[(len(order) - 1) // 2])):
@@ -152,7 +152,7 @@ def test_best_median_and_worst(look):
     assert 0 <= chosen(page) < len(result)
 
 
-def test_a_page_begins_with_the_task_of_its_address_or_the_best(look):
+def test_first_task_is_from_address_or_best(look):
     page, result = look("arm", after="#task=17")
     assert chosen(page) == 17
     for address in ("", "#task=999", "#nonsense"):
@@ -160,7 +160,7 @@ def test_a_page_begins_with_the_task_of_its_address_or_the_best(look):
         assert chosen(other) == result.fitness.argmax()
 
 
-def test_searching(look):
+def test_search_by_number(look):
     page, _ = look("arm", after="#task=3")
 
     def search(text):
@@ -175,7 +175,7 @@ def test_searching(look):
     assert search(" 22 ") == (22, "")
 
 
-def test_searching_by_text(look):
+def test_search_by_text(look):
     page, _ = look("objects", after="#task=3")
 
     def search(text):
@@ -192,7 +192,7 @@ def test_searching_by_text(look):
     assert search("dragon") == (12, "no task has this in its text")
 
 
-def test_objects_stand_in_the_order_of_their_numbers(look):
+def test_tasks_without_descriptors_are_in_order(look):
     page, _ = look("objects")
     columns = 6
     for number in (0, 8, 29):
@@ -202,7 +202,7 @@ def test_objects_stand_in_the_order_of_their_numbers(look):
     assert page.locator(".chips button").count() == 0
 
 
-def test_one_descriptor_stands_over_its_value(look):
+def test_one_descriptor_is_plotted_against_value(look):
     page, result = look("line", after="#task=0")
     values = np.where(np.isnan(result.fitness), result.fitness[~np.isnan(result.fitness)].min(), result.fitness)
     low, high = np.nanmin(result.fitness), np.nanmax(result.fitness)
@@ -215,7 +215,7 @@ def test_one_descriptor_stands_over_its_value(look):
         assert chosen(page) == number
 
 
-def test_choosing_axes_among_many_descriptors(look):
+def test_axes_can_be_selected_among_many_descriptors(look):
     page, result = look("wide", after="#task=0")
     page.get_by_role("combobox", name="x", exact=True).select_option("2")
     page.get_by_role("combobox", name="y", exact=True).select_option("7")
@@ -223,7 +223,7 @@ def test_choosing_axes_among_many_descriptors(look):
     size = map_of(page).bounding_box()
     low, span = points.min(axis=0), np.ptp(points, axis=0)
     shares = (points - low + 0.05 * span) / (1.1 * span)
-    # One that no other hides.
+    # A task that is not hidden by others.
     near = np.linalg.norm(shares[:, None] - shares, axis=-1)
     np.fill_diagonal(near, np.inf)
     number = int(near.min(axis=1).argmax())
@@ -240,7 +240,7 @@ def test_choosing_axes_among_many_descriptors(look):
 
 
 def view(page, result):
-    """Which part of the plane is shown, found by hovering: the tasks at two places."""
+    """Return the tasks at two positions of the canvas, which depend on the visible part of the map."""
     size = map_of(page).bounding_box()
     found = []
     for share in (0.25, 0.75):
@@ -249,7 +249,7 @@ def view(page, result):
     return found
 
 
-def test_the_wheel_zooms_only_after_a_click_on_the_map(look):
+def test_wheel_zooms_only_after_click_on_map(look):
     page, result = look("arm", after="#task=0", height=700)
     whole = view(page, result)
     page.evaluate("scrollTo(0, 100)")
@@ -270,16 +270,16 @@ def test_the_wheel_zooms_only_after_a_click_on_the_map(look):
     assert view(page, result) == whole
 
 
-def test_zooming_and_panning(look):
+def test_zoom_and_pan(look):
     page, result = look("grid", after="#task=0")
     size = map_of(page).bounding_box()
     middle = (58 + 0.5 * (size["width"] - 68), 10 + 0.5 * (size["height"] - 52))
     whole = view(page, result)
-    # Cells are a sixth of the map wide: at a quarter and three quarters stand the columns 1 and 4, rows from below.
+    # A cell is a sixth of the map wide, so columns 1 and 4 are at 0.25 and 0.75. Rows are counted from below.
     assert whole == [1 + 6 * 4, 4 + 6 * 1]
     page.get_by_role("button", name="zoom in").click()
     page.get_by_role("button", name="zoom in").click()
-    # Of 6 cells, 6 / 1.5**2 = 2.67 are left, from 1.67 to 4.33: the columns at 2.33 and 3.67.
+    # 6 / 1.5**2 = 2.67 of 6 cells are visible, from 1.67 to 4.33, so 2.33 and 3.67 are at 0.25 and 0.75.
     assert view(page, result) == [2 + 6 * 3, 3 + 6 * 2]
     frame = map_of(page).bounding_box()
     start = (frame["x"] + middle[0], frame["y"] + middle[1])
@@ -289,8 +289,8 @@ def test_zooming_and_panning(look):
     step = (size["width"] - 68) / (6 / 1.5**2)
     page.mouse.move(start[0] - step, start[1], steps=4)
     page.mouse.up()
-    assert chosen(page) == 0  # a drag chooses nothing
-    assert view(page, result) == [3 + 6 * 3, 4 + 6 * 2]  # a column further
+    assert chosen(page) == 0  # a drag selects nothing
+    assert view(page, result) == [3 + 6 * 3, 4 + 6 * 2]  # moved by one column
     page.get_by_role("button", name="zoom out").click()
     page.get_by_role("button", name="zoom out").click()
     assert view(page, result) == whole
@@ -298,7 +298,7 @@ def test_zooming_and_panning(look):
     assert view(page, result) == [2 + 6 * 3, 3 + 6 * 2]
 
 
-def test_arrows_go_to_the_neighbour_in_their_direction(look):
+def test_arrow_keys_select_neighbour_in_their_direction(look):
     page, _ = look("grid", after="#task=14")
     map_of(page).focus()
     for key, number in (("ArrowRight", 15), ("ArrowUp", 21), ("ArrowLeft", 20), ("ArrowDown", 14)):
@@ -306,12 +306,12 @@ def test_arrows_go_to_the_neighbour_in_their_direction(look):
         assert chosen(page) == number
     for _ in range(6):
         page.keyboard.press("ArrowLeft")
-    assert chosen(page) == 12  # the end of its row
+    assert chosen(page) == 12  # the first column
 
 
-def test_arrows_keep_within_an_eighth_of_a_turn(look):
+def test_arrow_keys_select_tasks_within_45_degrees(look):
     page, result = look("arm", after="#task=0")
-    places = spots(page, points_of(result)) * [1, -1]  # upwards
+    places = spots(page, points_of(result)) * [1, -1]  # y upwards
     map_of(page).focus()
     number = 0
     for key, (right, up) in 4 * [("ArrowRight", (1, 0)), ("ArrowUp", (0, 1)), ("ArrowLeft", (-1, 0))]:
@@ -323,7 +323,7 @@ def test_arrows_keep_within_an_eighth_of_a_turn(look):
         assert chosen(page) == number
 
 
-def test_keys_zoom_the_map(look):
+def test_keys_zoom_map(look):
     page, result = look("grid", after="#task=14")
     whole = view(page, result)
     map_of(page).focus()
@@ -338,7 +338,7 @@ def test_keys_zoom_the_map(look):
     assert view(page, result) == whole
 
 
-def test_a_tap_on_a_narrow_screen_chooses(look):
+def test_tap_on_narrow_screen_selects_task(look):
     page, result = look("arm", width=375, height=700, touch=True, after="#task=0")
     map_of(page).scroll_into_view_if_needed()
     place = spots(page, points_of(result))[60]
@@ -346,7 +346,7 @@ def test_a_tap_on_a_narrow_screen_chooses(look):
     assert chosen(page) == 60
 
 
-def test_the_maps_of_a_comparison_go_together(look):
+def test_maps_of_comparison_share_selection(look):
     page, found = look("comparison")
     runs = [found.typical(label) for label in found.labels]
     points = points_of(runs[0])
@@ -369,12 +369,12 @@ def test_the_maps_of_a_comparison_go_together(look):
         assert float(row.split("\t")[2]) == pytest.approx(run.optimum[25] - run.fitness[25], rel=1e-5)
 
 
-def test_dark_by_preference_and_by_button(look):
+def test_dark_scheme_by_preference_and_button(look):
     light, _ = look("grid", after="#task=0")
     dark, _ = look("grid", scheme="dark", after="#task=0")
     assert background(light) == "rgb(255, 255, 255)"
     assert background(dark) == "rgb(20, 23, 27)"
-    corner = (58, 300)  # on the frame of the map, which is as thin as a pixel
+    corner = (58, 300)  # on the frame of the map, which is one pixel wide
     pale, deep = pixel(light, corner), pixel(dark, corner)
     assert pale[0] > deep[0] + 50
     for page, wanted, frame in ((light, "rgb(20, 23, 27)", deep), (dark, "rgb(255, 255, 255)", pale)):

@@ -7,16 +7,16 @@ from taskelites.show.report import tasks as page_tasks
 
 
 @pytest.mark.parametrize("name", ["hostile", "hostile comparison"])
-def test_text_stays_text(look, name):
+def test_hostile_texts_create_no_elements_and_run_no_scripts(look, name):
     page, _ = look(name)
     assert page.evaluate("window.hurt") is None
-    # The three scripts of the page, and no element that it does not make itself.
+    # Only the three scripts of the page, and no element that the page does not create.
     assert page.locator("script").count() == 3
     assert page.locator("[onerror], [onload], iframe, object, embed, link, base, main script, main style").count() == 0
     assert page.locator("img").count() == 0
 
 
-def test_hostile_texts_are_shown_as_they_are(look):
+def test_hostile_texts_are_shown_verbatim(look):
     page, result = look("hostile", after="#task=8")
     label = page.locator(".label-text")
     assert label.inner_text() == f"{HOSTILE[1]} 8"
@@ -39,14 +39,14 @@ def test_hostile_texts_are_shown_as_they_are(look):
     assert page.evaluate("window.hurt") is None
 
 
-def test_hostile_labels_of_a_comparison_are_shown_as_they_are(look):
+def test_hostile_labels_of_comparison_are_shown_verbatim(look):
     page, found = look("hostile comparison")
     heads = page.locator("[aria-label=measures] tbody th").all_inner_texts()
     assert heads[:3] == found.labels[:3] == HOSTILE[:3]
     assert page.locator("pre").inner_text() == HOSTILE[0]
 
 
-def test_the_page_refuses_requests_and_foreign_scripts(look):
+def test_page_blocks_requests_and_injected_scripts(look):
     page, _ = look("grid")
     failed = []
     page.on("requestfailed", lambda request: failed.append((request.url, request.failure)))
@@ -71,12 +71,12 @@ def test_the_page_refuses_requests_and_foreign_scripts(look):
     complaints, page.watch.seen = page.watch.seen, []
     assert len(complaints) >= 4
     assert all("Content Security Policy" in line for line in complaints if line.startswith("error: "))
-    # The only request that was thought of was not sent.
+    # The only request, for the image, was blocked.
     assert failed == [("https://example.org/a.png", "csp")]
     assert [line for line in complaints if not line.startswith("error: ")] == ["request: https://example.org/a.png"]
 
 
-def test_a_watched_page_is_watched(look):
+def test_watch_records_warnings_errors_and_dialogs(look):
     page, _ = look("one task")
     page.evaluate("console.warn('look out')")
     page.evaluate("setTimeout(() => { throw new Error('late') }, 0)")
@@ -86,20 +86,20 @@ def test_a_watched_page_is_watched(look):
     assert [line.split(":")[0] for line in seen] == ["warning", "error", "dialog"]
 
 
-def test_a_hundred_thousand_tasks_open(look, sample):
+def test_page_with_100000_tasks_opens(look, sample):
     path, result = sample("big")
     assert path.stat().st_size < 25e6
     page, _ = look("big", after="#task=99999")
     assert chosen(page) == 99_999
     click(page, spots(page, result.tasks.descriptors)[4321])
     away = ((result.tasks.descriptors - result.tasks.descriptors[4321]) ** 2).sum(axis=1)
-    # Points lie closer than a pixel.
+    # Several points share a pixel.
     assert away[chosen(page)] < 0.003**2
     assert "5,000 of 100,000 are drawn" in page.locator("main").inner_text()
     assert "rounded" in page.locator(".task .note").inner_text() or about(page)["solutions"]["exact"]
 
 
-def test_more_tasks_than_a_page_holds_are_sampled_and_it_says_so(look, tmp_path, monkeypatch):
+def test_page_states_that_tasks_are_sampled(look, tmp_path, monkeypatch):
     monkeypatch.setattr(page_tasks, "MOST_TASKS", 40)
     result = made(te.tasks.grid((10, 10), [0, 0], [1, 1]), range(100))
     shown = page_tasks.shown_tasks(result)

@@ -6,7 +6,7 @@ import pytest
 from browser.looking import READY, chosen, map_of
 
 FOCUSABLE = "button, select, input, summary, [tabindex='0'], a[href]"
-# Background and letters on it, of which each pair is somewhere on a page.
+# Pairs of background and text colours that occur on a page.
 PAIRS = [
     *(("--page", "--ink"), ("--page", "--quiet"), ("--paper", "--ink"), ("--paper", "--quiet")),
     *(("--button", "--ink"), ("--tip", "--ink")),
@@ -14,7 +14,7 @@ PAIRS = [
 
 
 def visible(page):
-    """The numbers of all elements that the keyboard should reach."""
+    """Return the indices of all elements that the keyboard should reach."""
     return page.evaluate(
         """(selector) => Array.from(document.querySelectorAll(selector))
           .map((element, i) => { element.dataset.number = i; return element.checkVisibility() ? i : -1; })
@@ -24,7 +24,7 @@ def visible(page):
 
 
 @pytest.mark.parametrize("name", ["arm", "comparison"])
-def test_tab_reaches_everything_in_its_order_and_shows_where_it_is(look, name):
+def test_tab_reaches_all_controls_in_order_with_visible_focus(look, name):
     page, _ = look(name)
     wanted = visible(page)
     reached = []
@@ -42,7 +42,7 @@ def test_tab_reaches_everything_in_its_order_and_shows_where_it_is(look, name):
     assert reached == wanted
 
 
-def test_the_keyboard_alone_is_enough(look):
+def test_page_can_be_used_with_keyboard_only(look):
     page, result = look("arm", after="#task=0")
     page.get_by_role("button", name="light or dark").focus()
     for _ in range(30):
@@ -64,7 +64,7 @@ def test_the_keyboard_alone_is_enough(look):
     page.get_by_text("copied", exact=True).wait_for()
 
 
-def test_curves_answer_to_the_arrow_keys_and_the_pointer(look):
+def test_arrow_keys_and_pointer_show_values_of_curves(look):
     page, result = look("arm")
     chart = page.get_by_role("img", name=re.compile("^Fitness over the solved tasks"))
     readout = page.locator("figure", has=chart).locator(".readout")
@@ -93,7 +93,7 @@ def test_curves_answer_to_the_arrow_keys_and_the_pointer(look):
     assert readout.inner_text() == ""
 
 
-def test_curves_are_where_their_numbers_are(look):
+def test_curves_are_drawn_at_their_values(look):
     page, result = look("arm")
     page.get_by_label("logarithmic evaluations").uncheck()
     chart = page.get_by_role("img", name=re.compile("^Coverage"))
@@ -106,11 +106,11 @@ def test_curves_are_where_their_numbers_are(look):
     np.testing.assert_allclose(drawn, np.stack([x, y], axis=1), atol=0.06)
 
 
-def test_the_distribution_counts_all_solved_tasks(look):
+def test_distribution_counts_all_solved_tasks(look):
     page, result = look("line")
     chart = page.get_by_role("img", name="Tasks by value")
     heights = [256 - 60 - float(y) for y in re.findall(r"V([\d.]+)h", chart.locator("path").get_attribute("d"))]
-    # All bars together are as high as all tasks: the highest one tells how much a task is.
+    # Heights are compared relative to the highest bar, since the scale of the y-axis is not fixed.
     assert page.locator("figure", has=chart).locator(".readout").inner_text().startswith("mean ")
     known = result.fitness[result.solved]
     bins = max(8, min(60, round((chart.bounding_box()["width"] - 80) / 9)))
@@ -118,7 +118,7 @@ def test_the_distribution_counts_all_solved_tasks(look):
     np.testing.assert_allclose(np.array(heights) / max(heights), counts[counts > 0] / counts.max(), atol=0.01)
 
 
-def test_a_comparison_says_what_its_tables_say(look):
+def test_page_of_comparison_has_values_of_its_tables(look):
     page, found = look("comparison")
     table = found.table()
     rows = page.locator("[aria-label=measures] tbody tr").all_inner_texts()
@@ -134,7 +134,7 @@ def test_a_comparison_says_what_its_tables_say(look):
     assert "mean fitness over all tasks" in final.text_content()
 
 
-def test_headings_are_in_order_and_controls_are_named(look):
+def test_headings_are_nested_and_controls_have_names(look):
     for name in ("arm", "comparison"):
         page, _ = look(name)
         levels = page.evaluate(
@@ -152,7 +152,7 @@ def test_headings_are_in_order_and_controls_are_named(look):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_letters_can_be_told_from_their_background(look, scheme):
+def test_text_has_sufficient_contrast(look, scheme):
     page, _ = look("arm", scheme=scheme)
     names = sorted({name for pair in PAIRS for name in pair})
     found = page.evaluate(
@@ -164,7 +164,7 @@ def test_letters_can_be_told_from_their_background(look, scheme):
 
 
 def contrast(one, other):
-    """The ratio of the Web Content Accessibility Guidelines."""
+    """Return the contrast ratio of the Web Content Accessibility Guidelines."""
 
     def luminance(colour):
         shares = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
@@ -180,7 +180,7 @@ def test_contrast_of_black_and_white():
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-SPILLED = """() => Array.from(document.querySelectorAll("main *"))
+OVERFLOWING = """() => Array.from(document.querySelectorAll("main *"))
   .filter((e) => e.checkVisibility() && !e.closest(".hidden, .scroll, pre, svg"))
   .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5)
   .map((e) => e.outerHTML.slice(0, 100))"""
@@ -193,18 +193,18 @@ SPILLED = """() => Array.from(document.querySelectorAll("main *"))
         *(("hostile", "light"), ("hostile comparison", "light"), ("failures", "light")),
     ],
 )
-def test_nothing_is_wider_than_a_telephone(look, name, scheme):
+def test_page_fits_on_a_telephone(look, name, scheme):
     page, _ = look(name, width=375, height=800, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    assert page.evaluate(SPILLED) == []
+    assert page.evaluate(OVERFLOWING) == []
     heads = page.locator("thead tr").evaluate_all("(rows) => rows.map((row) => row.getBoundingClientRect().height)")
-    assert all(height < 40 for height in heads)  # of one line
+    assert all(height < 40 for height in heads)  # one line
     if name in ("arm", "wide"):
         below, panel = map_of(page).bounding_box(), page.locator(".task").bounding_box()
         assert panel["y"] >= below["y"] + below["height"]
 
 
-def test_a_wide_screen_has_the_task_beside_the_map(look):
+def test_task_is_beside_map_on_wide_screen(look):
     page, _ = look("arm", width=1600)
     left, panel = map_of(page).bounding_box(), page.locator(".task").bounding_box()
     assert panel["x"] >= left["x"] + left["width"]
