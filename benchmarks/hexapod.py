@@ -112,31 +112,31 @@ def part_fidelity(quick: bool) -> None:
             for name, options in list(variants.items())[: 1 if yaw else None]:
                 given = repeat({"rules": Rules(yaw=yaw), **options})
                 found[name] = np.array(list(pool.map(walk_in_pybullet, gaits, bodies, given, chunksize=5))).T
-            its, steps = found.pop("PyBullet")
+            expected, steps = found.pop("PyBullet")
             title = f"fidelity, {'with' if yaw else 'without'} the rule on yaw, {len(gaits)} pairs"
             print(f"{title}: ended early in MuJoCo {ended:.1%}, in PyBullet {np.mean(steps < STEPS):.1%}")
-            print(f"{title}: rank correlation with PyBullet: MuJoCo {ranks(ours, its):.3f}", end="")
-            print("".join(f"; PyBullet, {name}, {ranks(other, its):.3f}" for name, (other, _) in found.items()))
+            print(f"{title}: rank correlation with PyBullet: MuJoCo {ranks(ours, expected):.3f}", end="")
+            print("".join(f"; PyBullet, {name}, {ranks(other, expected):.3f}" for name, (other, _) in found.items()))
             if not yaw:
                 first, second = (found[name][0] for name in list(variants)[3:])
                 print(f"{title}: both from 0.15 m: step against step / 4 {ranks(first, second):.3f}", end="")
                 print(f"; MuJoCo, from above the ground, against PyBullet from 0.15 m {ranks(ours, first):.3f}")
     for name, gait in (("reference", REFERENCE), ("forward", FORWARD)):
         ours = MujocoEngine(Rules()).walk(gait, NOMINAL).distance
-        its, _ = walk_in_pybullet(gait, NOMINAL, {"rules": Rules()})
-        print(f"fidelity: {name} gait on the nominal body: MuJoCo {ours:+.3f} m, PyBullet {its:+.3f} m")
+        expected, _ = walk_in_pybullet(gait, NOMINAL, {"rules": Rules()})
+        print(f"fidelity: {name} gait on the nominal body: MuJoCo {ours:+.3f} m, PyBullet {expected:+.3f} m")
 
 
 def part_chaos(quick: bool) -> None:
     gaits, bodies = gaits_and_bodies(32 if quick else 256, 1)
     engine = MujocoEngine(Rules())
-    its = engine.distances(gaits, bodies)
+    expected = engine.distances(gaits, bodies)
     rng = np.random.default_rng(0)
     for part in (1e-12, 1e-9, 1e-7, 1e-6):
         other = engine.distances(gaits, bodies * (1 + part * rng.standard_normal(bodies.shape)))
-        middle, most = np.quantile(np.abs(other - its), [0.5, 1.0])
+        middle, most = np.quantile(np.abs(other - expected), [0.5, 1.0])
         print(
-            f"chaos: relative change of lengths {part:g}: rank correlation {spearmanr(other, its).statistic:.4f}, "
+            f"chaos: relative change of lengths {part:g}: rank correlation {spearmanr(other, expected).statistic:.4f}, "
             f"difference {middle:.1e} m in the median, {most:.1e} m at most"
         )
 
@@ -260,11 +260,11 @@ def part_warp(quick: bool, sizes: Sequence[int]) -> None:
     number = 8 if quick else 256
     gaits, bodies = gaits_and_bodies(number, 3)
     first = seconds(lambda: walked(gaits[:1], bodies[:1]))
-    ours, again, its = walked(gaits, bodies), walked(gaits, bodies), MujocoEngine(Rules()).distances(gaits, bodies)
-    difference = np.abs(ours - its)
+    ours, again, expected = walked(gaits, bodies), walked(gaits, bodies), MujocoEngine(Rules()).distances(gaits, bodies)
+    difference = np.abs(ours - expected)
     print(f"{where}: {first:.0f} s for the first walk, compilation included")
     print(
-        f"{where}, {number} walks: rank correlation with MuJoCo {spearmanr(ours, its).statistic:.4f}, "
+        f"{where}, {number} walks: rank correlation with MuJoCo {spearmanr(ours, expected).statistic:.4f}, "
         f"median difference {np.median(difference):.1e} m, maximum {difference.max():.3f} m, "
         f"{int(np.isnan(ours).sum())} NaN; repeated: maximum difference {np.abs(ours - again).max():.3f} m",
         flush=True,
@@ -285,10 +285,10 @@ def part_mjx(quick: bool, sizes: Sequence[int]) -> None:
     number = 16 if quick else 256
     gaits, bodies = (array.astype(np.float32) for array in gaits_and_bodies(number, 3))
     ours = np.asarray(batch(jnp.asarray(gaits), jnp.asarray(bodies)))
-    its = MujocoEngine(Rules()).distances(gaits, bodies)
-    difference = np.abs(ours - its)
+    expected = MujocoEngine(Rules()).distances(gaits, bodies)
+    difference = np.abs(ours - expected)
     print(
-        f"mjx on {where}, {number} walks: rank correlation with MuJoCo {spearmanr(ours, its).statistic:.4f}, "
+        f"mjx on {where}, {number} walks: rank correlation with MuJoCo {spearmanr(ours, expected).statistic:.4f}, "
         f"median difference {np.median(difference):.1e} m, maximum {difference.max():.3f} m, "
         f"{int(np.isnan(ours).sum())} NaN",
         flush=True,

@@ -154,14 +154,14 @@ def measure_throughput(sleeper: Sleeper, mode: str, evaluations: int, workers: i
     asleep, took = [0.0], [0.0]
     collect = Workers.collect
 
-    def spied(self: Workers, wait: float) -> list[Finished]:
+    def recorded(self: Workers, wait: float) -> list[Finished]:
         found = collect(self, wait)
         asleep[0] += sum(sleeper.seconds(solution) for work, _ in found for solution in work.solutions)
         took[0] += sum(answer.seconds for _, answer in found if isinstance(answer, Answer))
         return found
 
     middle = MiddleOfRun(evaluations, lambda: asleep[0])
-    with mock.patch.object(Workers, "collect", spied):
+    with mock.patch.object(Workers, "collect", recorded):
         solve(sleeper, call="each", evaluations=evaluations, workers=workers, mode=mode, callback=middle, dim=10)
     seconds, _, slept = middle.spent
     share = slept / (workers * seconds)
@@ -412,7 +412,7 @@ def part_controller(shrink: int) -> None:
     offer = VirtualCluster(1000, lambda n: draw.uniform(0.02, 0.03, n), pickles=False)
     _, told, seconds = run_with_engine(offer, MILLION // 4 // shrink, batch_size=1024, mode="async").spent
     rate = told / seconds
-    print(f"controller: async, 40,000 single results per second: {rate:,.0f} per second are told (target: 20,000)")
+    print(f"controller: async, 40,000 single results per second: {rate:,.0f} processed per second (target: 20,000)")
     for name, engine, evaluations in (
         ("all of 1,000 workers at once", InstantEngine(1000), MILLION // 4),
         ("all of 8 workers at once", InstantEngine(8), MILLION // 10),

@@ -1,4 +1,4 @@
-"""Fixtures that many tests share."""
+"""Shared fixtures."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 
 import taskelites as te
 
-# Where the tests are started in the background, Ctrl-C may be switched off for them and all that they start.
+# A shell that starts the tests in the background makes them and their child processes ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -3,8 +3,8 @@
     make mutants
     python tests/mutants.py [-j 1] [NAME ...]
 
-The tests listed with a mutant must pass without it and fail with it. A mutant that survives shows a promise that no
-fast test checks: write that test. After a change of the source, update the text of the mutants here.
+The tests listed with a mutant must pass without it and fail with it. If a mutant survives, no fast test checks this
+behaviour, so write one. After a change of the source, update the text of the mutants here.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("src", "tests", "conftest.py", "pyproject.toml")
 FAST = "not slow and not thorough and not browser"
-# Seconds per run of pytest, many times what the slowest selection takes. A mutant that never ends counts as broken.
+# Seconds per run of pytest, many times the duration of the slowest one. A mutant that never ends counts as broken.
 TIMEOUT = 600
 
 
@@ -104,14 +104,14 @@ MUTANTS = [
         ARCHIVE,
     ),
     Mutant(
-        "later rows of a batch count as earlier rivals",
+        "later rows of a batch count as earlier ones",
         "core/archive.py",
         "earlier = rivals & (row[None, :] < row[:, None])",
         "earlier = rivals & (row[None, :] > row[:, None])",
         ARCHIVE,
     ),
     Mutant(
-        "chunks do not see what those before them gave",
+        "chunks ignore the results of earlier chunks",
         "core/archive.py",
         "_insert_chunk(carry, *chunk, ties), archive, batch)",
         "_insert_chunk(archive, *chunk, ties), archive, batch)",
@@ -140,7 +140,7 @@ MUTANTS = [
     ),
     # Selection.
     Mutant(
-        "a tournament is smaller by one",
+        "a tournament has one task fewer",
         "core/selection.py",
         "below = -np.expm1(size * np.log1p(-rank / tasks))",
         "below = -np.expm1((size - 1) * np.log1p(-rank / tasks))",
@@ -154,14 +154,14 @@ MUTANTS = [
         SELECTION,
     ),
     Mutant(
-        "a played tournament forgets that the own task comes first",
+        "without a table, ties do not prefer the own task",
         "core/selection.py",
         "jnp.where(drawn == parents[:, None], -1.0, distance)",
         "jnp.where(drawn == parents[:, None], 0.0, distance)",
         SELECTION,
     ),
     Mutant(
-        "a played tournament is rounded up to whole rounds",
+        "without a table, a tournament is rounded up to full rounds",
         "core/selection.py",
         "distance = jnp.where(counts, distance, jnp.inf)",
         "distance = jnp.where(counts, distance, distance)",
@@ -213,7 +213,7 @@ MUTANTS = [
         PAPER,
     ),
     Mutant(
-        "a child is tried near its second parent's task",
+        "a child is evaluated near its second parent's task",
         "algorithms/mt_map_elites.py",
         "self.tournament(key_tournament, first, arm)",
         "self.tournament(key_tournament, second, arm)",
@@ -221,7 +221,7 @@ MUTANTS = [
     ),
     # CMA-ES.
     Mutant(
-        "a learning rate has another constant",
+        "a learning rate has a wrong constant",
         "algorithms/cma_es.py",
         "c_sigma = min(0.5, (mu_eff + 2) / (dim + mu_eff + 3))",
         "c_sigma = min(0.5, (mu_eff + 2) / (dim + mu_eff + 5))",
@@ -235,7 +235,7 @@ MUTANTS = [
         CMA_ES,
     ),
     Mutant(
-        "a failed generation teaches",
+        "a failed generation updates the distribution",
         "algorithms/cma_es.py",
         "waits = ~jnp.any(jnp.isfinite(cost))",
         "waits = jnp.asarray(False)",
@@ -265,14 +265,14 @@ MUTANTS = [
         AUTO,
     ),
     Mutant(
-        "attempts in vain do not lower a promise",
+        "failed attempts do not lower a promise",
         "algorithms/auto.py",
         "1.0 + state.vain[focal], 1.0)",
         "1.0, 1.0)",
         AUTO,
     ),
     Mutant(
-        "attempts in vain make worse mates promising",
+        "failed attempts make worse mates promising",
         "algorithms/auto.py",
         "(rule == PROMISE) & (above > 0)",
         "(rule == PROMISE)",
@@ -293,21 +293,21 @@ MUTANTS = [
         AUTO,
     ),
     Mutant(
-        "rules are credited where a way chose the task",
+        "rules are credited although a way chose the task",
         "algorithms/auto.py",
         "(way > SHARED)[:, None]",
         "(way >= 0)[:, None]",
         AUTO,
     ),
     Mutant(
-        "a first solution gains from zero",
+        "the gain of a first solution is relative to zero",
         "algorithms/auto.py",
         "above = evaluation.fitness - jnp.maximum(old, state.worst)",
         "above = evaluation.fitness - jnp.where(old > -jnp.inf, old, 0.0)",
         AUTO,
     ),
     Mutant(
-        "a first solution gains infinitely much, which counts as nothing",
+        "the gain of a first solution is infinite, so it does not count",
         "algorithms/auto.py",
         "above = evaluation.fitness - jnp.maximum(old, state.worst)",
         "above = evaluation.fitness - old",
@@ -343,7 +343,7 @@ MUTANTS = [
         PREDICTION,
     ),
     Mutant(
-        "the scale of trust is half as wide",
+        "the scale of trust is halved",
         "results/prediction.py",
         "scale = 2 * np.quantile",
         "scale = np.quantile",
@@ -372,35 +372,35 @@ MUTANTS = [
         HISTORY,
     ),
     Mutant(
-        "a snapshot forgets the results of an unfinished round",
+        "a snapshot lacks the results of an unfinished round",
         "search/stepper.py",
         'arrays["fitness"] = now.fitness.copy()',
         'arrays["fitness"] = np.full_like(now.fitness, np.nan)',
         ROUNDS,
     ),
     Mutant(
-        "a budget that cuts a round tells one row too many",
+        "a budget that ends within a round tells one row too many",
         "search/stepper.py",
         "told = np.arange(len(self.candidates)) < self.row",
         "told = np.arange(len(self.candidates)) <= self.row",
         ROUNDS,
     ),
     Mutant(
-        "a resumed run forgets its failures",
+        "a resumed run loses its failure counts",
         "runs/failure_log.py",
         'self.counts = Counter(kept["counts"])',
         "self.counts = Counter()",
         FAILURES,
     ),
     Mutant(
-        "results of a chunk go to other rows",
+        "results of a chunk are assigned to wrong rows",
         "evaluation/dispatcher.py",
         "self.send(Work(np.arange(sent, sent + size), solutions[part], tasks[part]))",
         "self.send(Work(np.arange(sent, sent + size)[::-1], solutions[part], tasks[part]))",
         DISPATCHER,
     ),
     Mutant(
-        "a failure is tried once more than asked",
+        "a failure is retried once too often",
         "evaluation/dispatcher.py",
         "work.retries < self._retries",
         "work.retries <= self._retries",
@@ -414,7 +414,7 @@ MUTANTS = [
         CHECKPOINT,
     ),
     Mutant(
-        "a file is renamed before it is on the disk",
+        "a file is renamed before it is written to disk",
         "storage.py",
         "            os.fsync(file.fileno())\n",
         "",

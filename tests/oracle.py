@@ -1,7 +1,6 @@
-"""Multi-task MAP-Elites as the paper writes it: plain loops over one candidate at a time.
+"""Multi-task MAP-Elites after the paper's pseudo-code, in plain loops over single candidates.
 
-Only the raw random numbers come from JAX (the same words and normals that the library draws); everything that is done
-with them is written again here, in the plainest way.
+Only the raw random numbers come from the library; everything else is implemented again.
 """
 
 import math
@@ -18,7 +17,7 @@ def word_to_integer(word, count):
 
 
 def rank_by_definition(word, tasks, size):
-    """The rank whose probability interval holds the word, by walking along P(rank < r) = 1 - (1 - r/n)^s."""
+    """Return the rank whose probability interval contains the word, from P(rank < r) = 1 - (1 - r/n)^s."""
     rank = 0
     while rank < tasks - 1 and int(word) >= math.ceil((1 - (1 - (rank + 1) / tasks) ** size) * 2**32):
         rank += 1
@@ -43,7 +42,7 @@ class PaperLoop:
         self.random_steps = math.ceil(random_start / batch_size)
         self.key = jax.random.key(seed)
         self.step = 0
-        self.elites = {}  # task -> (solution, fitness); dicts remember the order of first insertion
+        self.elites = {}  # task -> (solution, fitness), in the order of first insertion
         self.selected = [0] * len(sizes)
         self.successes = [0] * len(sizes)
         self.evaluations = [0] * len(descriptors)
@@ -62,7 +61,7 @@ class PaperLoop:
         return bounds.index(max(bounds))
 
     def draws(self):
-        """The random numbers of this step, drawn as the library draws them."""
+        """Return the random numbers of this step, drawn like those of the library."""
         dim, rows = len(self.lower), self.batch_size
         key = random.fold_in(self.key, self.step)
         keys = random.split(random.fold_in(key, 1), 3)
@@ -113,7 +112,7 @@ class PaperLoop:
 
 
 def insert_one_by_one(elites, solutions, niches, fitness, number, ties=False):
-    """The archive and the successes of inserting rows in order; `elites` is a dict niche -> (solution, fitness)."""
+    """Insert rows in order into `elites`, a dict niche -> (solution, fitness), and return the success of each row."""
     success = []
     for solution, niche, value in zip(solutions, niches, fitness, strict=True):
         better = niche < number and math.isfinite(value)

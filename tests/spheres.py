@@ -1,4 +1,4 @@
-"""A fitness that many tests share, and results made by hand."""
+"""A fitness that many tests use, and synthetic results."""
 
 import numpy as np
 
@@ -6,17 +6,17 @@ import taskelites as te
 
 
 def sphere(solutions, tasks):
-    """The best solution of a task has all its numbers equal to the task's first descriptor."""
+    """Return the negative distance of all coordinates from the first descriptor of the task."""
     return -np.abs(np.asarray(solutions) - np.asarray(tasks)[:, :1]).sum(axis=1)
 
 
 def sphere_each(solution, task):
-    """`sphere`, one by one; the sum is taken in the same order."""
+    """Return `sphere` of one solution and task; sums in the same order, so that results are equal."""
     return float(sphere(solution[None], task[None])[0])
 
 
 def result(fitness, history, name="mine", seed=0, **more):
-    """A result as a run would have left it."""
+    """Return a result with the given fitness and history, like a result of a run."""
     fitness = np.array(fitness, float)
     columns = ("evaluations", "coverage", "mean", "lowest", "seconds")
     return te.Result(

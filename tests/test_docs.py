@@ -1,4 +1,4 @@
-"""What the README, the docs and the examples show is run."""
+"""Run the code of the README, the docs and the examples."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from taskelites.domains.hexapod.rendering import backend
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-# Experiments take minutes to days as they stand; of two equal options the last counts.
+# Smaller sizes, since the experiments take minutes to days. Of two equal options, the last one counts.
 SMALLER = {
     "arm": "--replicates 1 --tasks 200 --evaluations 640",
     "hexapod": "--replicates 1 --tasks 20 --evaluations 64 --set single_replicates=1 --set single_evaluations=28",
@@ -41,12 +41,12 @@ def can_render():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_python_blocks_and_commands_of_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     for number, text in enumerate(blocks(page, "python")):
         first = re.match(r"# (\w+\.py)\n", text)
-        if first:  # a file that the page tells to write
+        if first:  # a file that the page asks the reader to write
             (tmp_path / first.group(1)).write_text(text)
         with warnings.catch_warnings():
             exec(compile(text, f"{page.name}, block {number}", "exec"), {"__name__": "docs"})
@@ -55,8 +55,8 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
             assert main(words) == 0, words
 
 
-@pytest.mark.slow  # test_reproduce and test_reproduce_hexapod run both experiments in small
-def test_the_experiments_of_the_readme_run(tmp_path, monkeypatch):
+@pytest.mark.slow  # test_reproduce and test_reproduce_hexapod run small versions of both experiments
+def test_experiments_of_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = [words for words in commands(ROOT / "README.md") if words[0] == "reproduce"]
     assert {words[1] for words in found} == set(SMALLER)
@@ -64,7 +64,7 @@ def test_the_experiments_of_the_readme_run(tmp_path, monkeypatch):
         assert main([*words, *SMALLER[words[1]].split(), "--quiet"]) == 0, words
 
 
-def test_the_readme_names_the_two_commands():
+def test_readme_names_make_targets():
     text = (ROOT / "README.md").read_text()
     assert "make run" in text
     assert "make test" in text
@@ -74,7 +74,7 @@ def test_the_readme_names_the_two_commands():
     assert re.search(r"^test:", makefile, re.MULTILINE)
 
 
-def test_links_within_the_project_lead_somewhere():
+def test_relative_links_are_valid():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith(("http://", "https://")):
@@ -82,11 +82,11 @@ def test_links_within_the_project_lead_somewhere():
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
-def test_the_examples_run(script, tmp_path):
+def test_examples_run(script, tmp_path):
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning", str(script)], cwd=tmp_path, check=True)
 
 
-def test_auto_is_the_default():
+def test_auto_is_default_algorithm():
     assert te.solve.__kwdefaults__["algorithm"] == te.Optimizer.__init__.__kwdefaults__["algorithm"] == "auto"
     result = te.solve(lambda x, t: -abs(x[0] - t[0]), [[0.0], [0.5], [1.0]], bounds=(0, 1), dim=1, evaluations=64)
     assert result.settings["algorithm"]["name"] == "auto"

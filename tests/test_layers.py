@@ -1,4 +1,4 @@
-"""A module imports only from rooms above its own; a look downwards is made inside the call that needs it."""
+"""A module imports only from rooms above its own; other imports are inside the functions that need them."""
 
 import ast
 import subprocess
@@ -22,7 +22,7 @@ def room(parts):
 
 
 def imported_rooms(tree):
-    """The rooms that a module imports from at its top (those under TYPE_CHECKING or in a function do not count)."""
+    """Yield the rooms of the imports at the top of a module, without those in functions or under TYPE_CHECKING."""
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "taskelites":
             parts = node.module.split(".")[1:]
@@ -56,14 +56,14 @@ def is_private(name):
     return name.startswith("_") and not name.startswith("__")
 
 
-# Methods that the standard library documents, and attributes of Dask's executor that have no public name
+# Methods that the standard library documents, and attributes of Dask's executor without a public name
 # (`test_executors` checks that Dask still has them).
 FOREIGN = {"_asdict", "_exit"}
 DASK = {"evaluation/engines/executor.py": {"_shutdown", "_client", "_kwargs", "_futures"}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
-def test_no_module_uses_private_names_of_another(path):
+def test_modules_do_not_use_private_names_of_others(path):
     tree = ast.parse(path.read_text())
     nodes = list(ast.walk(tree))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
@@ -83,28 +83,28 @@ def stored_on_self(function):
             yield node.attr
 
 
-def test_attributes_are_born_in_the_constructor():
+def test_attributes_are_set_in_the_constructor():
     classes = {
         node.name: node
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
     }
-    born = {name: set() for name in classes}
+    defined = {name: set() for name in classes}
     for name, node in classes.items():
         for member in node.body:
             if isinstance(member, ast.AnnAssign):
-                born[name].add(member.target.id)
+                defined[name].add(member.target.id)
             elif isinstance(member, ast.FunctionDef) and member.name in ("__init__", "__post_init__"):
-                born[name].update(stored_on_self(member))
+                defined[name].update(stored_on_self(member))
     for name, node in classes.items():
-        known = born[name].union(*(born.get(ast.unparse(base), set()) for base in node.bases))
+        known = defined[name].union(*(defined.get(ast.unparse(base), set()) for base in node.bases))
         for member in node.body:
             if isinstance(member, ast.FunctionDef):
                 assert set(stored_on_self(member)) <= known, f"{name}.{member.name}"
 
 
-def test_the_package_finds_each_of_its_names():
+def test_every_public_name_is_available():
     for name in taskelites.__all__:
         assert getattr(taskelites, name) is not None
     assert set(taskelites._ROOM_OF) | set(taskelites._MODULES) >= set(taskelites.__all__)
@@ -115,6 +115,6 @@ def test_the_package_finds_each_of_its_names():
         _ = taskelites.sovle
 
 
-def test_a_module_that_states_a_domain_does_not_bring_jax_along():
+def test_domains_and_tasks_do_not_import_jax():
     code = "import sys, taskelites as te; te.Domain, te.tasks.grid((3,), [0], [1]); sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

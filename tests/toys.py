@@ -1,7 +1,6 @@
-"""Three algorithms that do not exist, to show that the interface carries more than Multi-task MAP-Elites.
+"""Three toy algorithms that test the parts of the interface that Multi-task MAP-Elites does not use.
 
-One has many rows a step (each candidate on every task), one asks for a behaviour, one chooses its tasks itself in a
-box.
+One has many rows per step (each candidate on every task), one uses a behaviour, and one chooses its tasks in a box.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True)
 class EveryTask:
-    """Random candidates, each evaluated on every task; rows stand candidate by candidate."""
+    """Random candidates, each evaluated on every task; rows are ordered by candidate."""
 
     name: ClassVar[str] = "toy-every-task"
     uses_distance: bool = False
@@ -80,7 +79,7 @@ CELLS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class FourBehaviours:
-    """Random candidates on random tasks; for each task, an elite in each quarter of the behaviours."""
+    """Random candidates on random tasks, with one elite per task and quarter of the behaviours."""
 
     name: ClassVar[str] = "toy-four-behaviours"
     uses_distance: bool = False
@@ -124,7 +123,7 @@ class FourBehavioursCore(EveryTaskCore):
         return replace(state, archive=archive), Info(success=success)
 
     def elites(self, state):
-        """The best of each task's four."""
+        """Return the best elite of each task."""
         whole = state.archive
         best = jnp.argmax(whole.fitness.reshape(self.tasks, CELLS), axis=1) + CELLS * jnp.arange(self.tasks)
         return Elites(
@@ -144,7 +143,7 @@ class FourBehavioursCore(EveryTaskCore):
 
 @dataclass(frozen=True, kw_only=True)
 class CellsOfABox:
-    """Random solutions on random tasks of a box with one descriptor; an elite, with its task, in each of ten cells."""
+    """Random solutions on random tasks of a box with one descriptor; each of ten cells keeps an elite with its task."""
 
     name: ClassVar[str] = "toy-box"
     uses_distance: bool = False
@@ -189,7 +188,7 @@ class CellsOfABoxCore(Core):
     def tell(self, state, candidates, evaluation):
         niches = evaluation.place(candidates.niches)
         archive, success = archives.insert(state.archive, candidates.solutions, niches, evaluation.fitness)
-        # The row that gave each cell its elite is known by its number.
+        # The number of its evaluation gives the row of each elite.
         row = archive.last_improved - state.archive.told - 1
         tasks = jnp.where((row >= 0)[:, None], candidates.tasks[row], state.tasks)
         return replace(state, archive=archive, tasks=tasks), Info(success=success)

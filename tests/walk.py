@@ -1,7 +1,7 @@
 """List the files and functions that one `te.solve` of a Python function goes through, in order.
 
-Run it as a script to read along. Only a second run counts, so imports, compilation and caches are not in the list; nor
-are comprehensions and lambdas, which have no name to look up.
+Run it as a script to read the code in this order. The second of two runs is listed, so imports, compilation and cache
+misses are not included. Comprehensions and lambdas are omitted, since they have no name.
 """
 
 import sys
