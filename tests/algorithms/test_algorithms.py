@@ -77,7 +77,7 @@ def case(request):
     return Case(*CASES[request.param])
 
 
-def same(a, b):
+def equal_leaves(a, b):
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return all(np.array_equal(_data(x), _data(y)) for x, y in leaves)
 
@@ -116,7 +116,7 @@ def test_jit_scan_and_vmap_agree_with_plain_calls(case):
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
     batched = jax.jit(jax.vmap(scanned, in_axes=(None, 0)))(case.core, together)
     for i in (0, 1):
-        assert same(jax.tree.map(itemgetter(i), batched), plain[i])
+        assert equal_leaves(jax.tree.map(itemgetter(i), batched), plain[i])
 
 
 def test_step_is_traced_once(case):
@@ -128,8 +128,8 @@ def test_step_is_traced_once(case):
 
 def test_result_depends_on_key_only(case):
     first, again, other = (case.after(case.init(seed), steps=2).archive for seed in (7, 7, 8))
-    assert same(first, again)
-    assert not same(first, other)
+    assert equal_leaves(first, again)
+    assert not equal_leaves(first, other)
 
 
 def test_candidates_are_within_bounds_and_elites_never_worsen(case):
@@ -179,7 +179,7 @@ def test_rows_without_result_change_nothing(case):
     assert int(core.elites(after).archive.told) == core.rows + 5
     assert not np.asarray(info.success)[5:].any()
     nothing, _ = told(state, 0)
-    assert same(nothing.archive, state.archive)
+    assert equal_leaves(nothing.archive, state.archive)
 
 
 @pytest.mark.parametrize(("call", "budget"), [("each", 17), ("batch", 1), ("batch", 400), ("jax", 17), ("jax", 400)])
@@ -220,7 +220,7 @@ def test_evaluations_equal_budget(name, call, budget):
 def test_history_row_equals_shorter_run(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
-    options = {"call": call, "algorithm": settings, "batch_size": 16, "seed": 2} | stated(problem)
+    options = {"call": call, "algorithm": settings, "batch_size": 16, "seed": 2} | problem_options(problem)
     history = te.solve(function, problem.tasks, evaluations=410, **options).history
     points = history["evaluations"].tolist()
     # All algorithms log at the same points, except that the first batch of map-elites-all has 112 rows.
@@ -236,7 +236,7 @@ def test_raised_budget_equals_longer_run(name):
     settings, problem, _ = CASES[name]
 
     def run(*budgets):
-        optimizer = te.Optimizer(problem.tasks, algorithm=settings, batch_size=16, seed=3, **stated(problem))
+        optimizer = te.Optimizer(problem.tasks, algorithm=settings, batch_size=16, seed=3, **problem_options(problem))
         for budget in budgets:
             while optimizer.evaluations < budget:
                 candidates = optimizer.ask(at_most=budget - optimizer.evaluations)
@@ -258,7 +258,7 @@ def test_raised_budget_equals_longer_run(name):
 def test_target_stops_run_and_initial_solutions_are_used(name, call):
     settings, problem, fitness = CASES[name]
     function = fitness if call == "jax" else toy_batch(settings)
-    options = {"call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16} | stated(problem)
+    options = {"call": call, "algorithm": settings, "evaluations": 5000, "batch_size": 16} | problem_options(problem)
     result = te.solve(function, problem.tasks, target=-2.0, **options)
     assert result.evaluations < 5000
     if problem is not BOX:
@@ -266,7 +266,7 @@ def test_target_stops_run_and_initial_solutions_are_used(name, call):
         assert np.flatnonzero(known.solved).tolist() == [20]
 
 
-def stated(problem):
+def problem_options(problem):
     return {"bounds": problem.bounds, "behaviour": problem.behaviour}
 
 

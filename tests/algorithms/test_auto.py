@@ -158,7 +158,7 @@ def told(core, origins, fitness, elites, credit=None):
     return learn(core, state, batch, Evaluation(fitness=padded, told=jnp.arange(8) < len(fitness)))
 
 
-def by(way, rule):
+def origin_of(way, rule):
     return way * len(RULES) + rule
 
 
@@ -167,14 +167,14 @@ def test_rule_is_credited_for_candidates_whose_task_it_chose():
     before = np.zeros((2, 2, len(WAYS)), np.float32)
     before[:, 1, :2] = [[8.0, 2.0], [4.0, 6.0]]
     origins = [
-        by(CROSS, ANYWHERE),
-        by(COPY, PROMISE),
-        by(LINEAR, PROMISE),
-        by(STEP, PROMISE),  # fails
-        by(SHARED, PROMISE),  # `shared` chose the task itself, and so did `paper` in the next row
-        by(PAPER, ANYWHERE),
+        origin_of(CROSS, ANYWHERE),
+        origin_of(COPY, PROMISE),
+        origin_of(LINEAR, PROMISE),
+        origin_of(STEP, PROMISE),  # fails
+        origin_of(SHARED, PROMISE),  # `shared` chose the task itself, and so did `paper` in the next row
+        origin_of(PAPER, ANYWHERE),
         -1,  # a random solution
-        by(COPY, ANYWHERE),  # not evaluated
+        origin_of(COPY, ANYWHERE),  # not evaluated
     ]
     after = told(
         core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, Credit(gain=before[0], tried=before[1])
@@ -184,7 +184,12 @@ def test_rule_is_credited_for_candidates_whose_task_it_chose():
 
 
 def test_gain_of_first_solution_is_relative_to_worst_elite():
-    origins = [by(CROSS, ANYWHERE), by(COPY, ANYWHERE), by(STEP, ANYWHERE), by(DIFFER, ANYWHERE)]
+    origins = [
+        origin_of(CROSS, ANYWHERE),
+        origin_of(COPY, ANYWHERE),
+        origin_of(STEP, ANYWHERE),
+        origin_of(DIFFER, ANYWHERE),
+    ]
     after = told(bound(), origins, [2.0, -10.0, 1.5, 1.0], [np.nan, np.nan, 1.0, -3.0])
     # A first solution below the worst elite gains nothing; the others are compared with their own elites.
     expected = dict.fromkeys(range(len(WAYS)), 0.0) | {CROSS: 2.0 + 3.0, COPY: 0.0, STEP: 0.5, DIFFER: 4.0}
@@ -192,7 +197,7 @@ def test_gain_of_first_solution_is_relative_to_worst_elite():
 
 
 def test_first_solution_without_any_elite_has_no_gain():
-    after = told(bound(), [by(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
+    after = told(bound(), [origin_of(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
     assert np.asarray(after.credit.gain)[0].tolist() == [0.0] * len(WAYS)
     assert float(after.credit.tried[0, CROSS]) == 2.0
 
@@ -380,7 +385,7 @@ def test_promise_prefers_tasks_with_much_fitter_mates():
 pairs = jax.jit(lambda core, words, state, rule: core.pairs(words, state, rule))
 
 
-def choice(fitness, vain, focal, rule):
+def chosen_pair(fitness, vain, focal, rule):
     """Return the focal task and the mate that a rule chooses from pairs with the given focal tasks.
 
     There are four tasks. The mate of each is its nearest task: 0 and 1 are neighbours, and so are 2 and 3.
@@ -398,16 +403,16 @@ def choice(fitness, vain, focal, rule):
 @pytest.mark.parametrize("unsolved", [0.0, -np.inf])  # an unsolved task counts as the worst elite
 def test_failed_attempts_divide_promise_of_task(unsolved):
     fitness = [unsolved, 5.0, 0.0, 2.0]  # promises: 5 for task 0, 2 for task 2
-    assert choice(fitness, [0.0] * 4, [0, 2], PROMISE) == (0, 1)
-    assert choice(fitness, [1.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 2 against 2
-    assert choice(fitness, [2.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (2, 3)  # 5 / 3 against 2
-    assert choice(fitness, [2.0, 0.0, 1.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 3 against 2 / 2
-    assert choice(fitness, [9.0] * 4, [0, 2], ANYWHERE) == (0, 1)  # the only task drawn
+    assert chosen_pair(fitness, [0.0] * 4, [0, 2], PROMISE) == (0, 1)
+    assert chosen_pair(fitness, [1.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 2 against 2
+    assert chosen_pair(fitness, [2.0, 0.0, 0.0, 0.0], [0, 2], PROMISE) == (2, 3)  # 5 / 3 against 2
+    assert chosen_pair(fitness, [2.0, 0.0, 1.0, 0.0], [0, 2], PROMISE) == (0, 1)  # 5 / 3 against 2 / 2
+    assert chosen_pair(fitness, [9.0] * 4, [0, 2], ANYWHERE) == (0, 1)  # the only task drawn
 
 
 def test_failed_attempts_do_not_make_worse_mate_promising():
     fitness = [0.0, 5.0, 0.0, 2.0]  # the mates of tasks 1 and 3 are 5 and 2 below them
-    assert choice(fitness, [0.0, 9.0, 0.0, 0.0], [1, 3], PROMISE) == (3, 2)
+    assert chosen_pair(fitness, [0.0, 9.0, 0.0, 0.0], [1, 3], PROMISE) == (3, 2)
 
 
 @pytest.mark.thorough

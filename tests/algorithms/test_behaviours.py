@@ -44,7 +44,7 @@ def same(a, b):
     )
 
 
-def told(core, *rows):
+def state_after(core, *rows):
     """Return the state and the info after rows of (task, solution, fitness, behaviour)."""
     numbers, solutions, fitness, behaviour = (jnp.array(column) for column in zip(*rows, strict=True))
     candidates = Candidates(solutions=solutions, niches=numbers, origin=jnp.full(len(rows), -1))
@@ -54,7 +54,7 @@ def told(core, *rows):
 def test_solution_is_stored_in_cell_of_its_task_and_behaviour():
     with host_precision():
         core = FOUR.bind(te.algorithms.Problem(TASKS[:2], **STATED))
-        state, info = told(
+        state, info = state_after(
             core,
             (0, [0.1, 0.1], 1.0, [0.1]),  # task 0, cell 0
             (0, [0.2, 0.2], 2.0, [0.9]),  # task 0, cell 3
@@ -83,7 +83,7 @@ def test_equal_fitness_replaces_elite_with_ties_only(ties, kept):
         core = te.algorithms.MultiTaskMultiBehaviour(cells=(4,), ties=ties).bind(
             te.algorithms.Problem(TASKS[:1], **STATED)
         )
-        state, _ = told(core, (0, [0.1, 0.1], 1.0, [0.1]), (0, [0.2, 0.2], 1.0, [0.2]))
+        state, _ = state_after(core, (0, [0.1, 0.1], 1.0, [0.1]), (0, [0.2, 0.2], 1.0, [0.2]))
         assert float(state.archive.solutions[0, 0]) == kept
         assert float(state.behaviour[0, 0]) == kept
 

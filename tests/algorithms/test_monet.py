@@ -193,16 +193,16 @@ def test_equal_fitness_replaces_elite_with_ties_only(ties):
 
 
 def test_presets_equal_tuned_settings_of_paper():
-    def three(settings):
+    def tuned_settings(settings):
         return settings.neighbours, settings.individual, settings.neighbour
 
-    assert three(te.algorithms.Monet()) == (0.05, 0.3, "best")
-    assert three(te.algorithms.Monet(tuned="archery")) == (0.39, 0.22, "best")
-    assert three(te.algorithms.Monet(tuned="arm")) == (0.001, 0.54, "best")
-    assert three(te.algorithms.Monet(tuned="cartpole")) == (0.01, 0.5, "best")
-    assert three(te.algorithms.Monet(tuned="hexapod")) == (0.01, 0.0, "random")
+    assert tuned_settings(te.algorithms.Monet()) == (0.05, 0.3, "best")
+    assert tuned_settings(te.algorithms.Monet(tuned="archery")) == (0.39, 0.22, "best")
+    assert tuned_settings(te.algorithms.Monet(tuned="arm")) == (0.001, 0.54, "best")
+    assert tuned_settings(te.algorithms.Monet(tuned="cartpole")) == (0.01, 0.5, "best")
+    assert tuned_settings(te.algorithms.Monet(tuned="hexapod")) == (0.01, 0.0, "random")
     # Given arguments override the preset, even if they equal the defaults.
-    assert three(te.algorithms.Monet(tuned="hexapod", individual=0.3, neighbour="best")) == (0.01, 0.3, "best")
+    assert tuned_settings(te.algorithms.Monet(tuned="hexapod", individual=0.3, neighbour="best")) == (0.01, 0.3, "best")
     assert dataclasses.replace(te.algorithms.Monet(tuned="arm"), sigma=0.1) == te.algorithms.Monet(
         tuned="arm", sigma=0.1
     )

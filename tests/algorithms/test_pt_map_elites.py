@@ -104,7 +104,7 @@ def test_without_predictions_equals_multi_task_map_elites():
     assert predicting.history["tried_5"][-1] < plain.history["tried_5"][-1]
 
 
-def told(settings, *rows):
+def state_after(settings, *rows):
     """Return a core on the box and its state after rows of (task, solution, fitness)."""
     core = settings.bind(te.algorithms.Problem(BOX, bounds=(0, 1), dim=2))
     tasks, solutions, fitness = (jnp.array(column) for column in zip(*rows, strict=True))
@@ -116,7 +116,7 @@ def told(settings, *rows):
 def test_cell_keeps_best_solution_with_its_task(ties, kept):
     with host_precision():
         settings = te.algorithms.ParametricTaskMapElites(cells=1, dataset=4, ties=ties)
-        core, state = told(
+        core, state = state_after(
             settings,
             ([0.1, 11.0], [0.1, 0.1], 1.0),
             ([0.9, 19.0], [0.2, 0.2], 0.5),  # worse, but in another quarter of the finer grid

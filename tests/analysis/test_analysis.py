@@ -35,7 +35,7 @@ FITNESS = np.array(
 )
 
 
-def made(fitness, solutions=None, tasks=None, **kwargs):
+def make_result(fitness, solutions=None, tasks=None, **kwargs):
     """Return a result with the given fitness; by default, the solution of a task is its index."""
     number = len(fitness)
     fitness = np.array(fitness, float)
@@ -55,8 +55,8 @@ def fitness_of(solution, task):
     return float(FITNESS[int(solution[0]), int(task[0])])
 
 
-def four(**kwargs):
-    return made(np.diag(FITNESS), **kwargs)
+def four_tasks(**kwargs):
+    return make_result(np.diag(FITNESS), **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def _closed_figures():
 
 def test_mean_and_deviation_of_samples(tmp_path):
     values = iter([1.0, 10.0, 3.0, 10.0, 5.0, 40.0])  # one sample per elite at a time
-    result = te.reevaluate(made([9.0, NAN, 50.0]), lambda x, t: next(values), samples=3)
+    result = te.reevaluate(make_result([9.0, NAN, 50.0]), lambda x, t: next(values), samples=3)
     assert np.array_equal(result.corrected, [3.0, NAN, 20.0], equal_nan=True)
     assert result.deviation == pytest.approx([2.0, NAN, math.sqrt(300)], nan_ok=True)
     assert (result.samples, result.fitness[0]) == (3, 9.0)
@@ -85,7 +85,7 @@ def test_mean_and_deviation_of_samples(tmp_path):
 
 
 def test_result_without_reevaluation_has_no_corrected_fitness(tmp_path):
-    result = made([1.0])
+    result = make_result([1.0])
     assert (result.corrected, result.deviation, result.samples) == (None, None, 0)
     assert "corrected" not in result.summary()
     assert "corrected" not in result.to_dataframe().columns
@@ -98,7 +98,7 @@ def test_failed_samples_are_ignored_but_infeasible_ones_count():
     with pytest.warns(
         te.errors.FitnessWarning, match=r"2 of 6 evaluations of the re-evaluation failed \(nan 2\)"
     ) as caught:
-        result = te.reevaluate(made([1.0, 1.0, 1.0]), lambda x, t: next(values), samples=2)
+        result = te.reevaluate(make_result([1.0, 1.0, 1.0]), lambda x, t: next(values), samples=2)
     assert caught[0].filename == __file__
     assert np.array_equal(result.corrected, [2.0, NAN, -math.inf], equal_nan=True)
     assert np.isnan(result.deviation).tolist() == [False, True, True]
@@ -124,7 +124,7 @@ def test_noise_makes_believed_fitness_too_high():
 def test_jax_fitness_is_sampled_only_once(small_arm):
     solutions = np.random.default_rng(0).random((200, 10))
     fitness = jax.vmap(small_arm.fitness)(jnp.asarray(solutions), jnp.asarray(small_arm.tasks.descriptors))
-    result = made(fitness, solutions, small_arm.tasks)
+    result = make_result(fitness, solutions, small_arm.tasks)
     again = te.reevaluate(result, small_arm)
     assert again.samples == 1
     assert again.corrected == pytest.approx(result.fitness, rel=1e-6, nan_ok=True)
@@ -137,7 +137,7 @@ def test_jax_fitness_is_sampled_only_once(small_arm):
 
 
 def test_hand_calculated_transfer():
-    found = te.transfer(four(), fitness_of, elites=[2, 0])
+    found = te.transfer(four_tasks(), fitness_of, elites=[2, 0])
     assert found.elites.tolist() == [2, 0]
     assert found.own.tolist() == [5, 4, 6, 7]
     assert found.fitness.tolist() == FITNESS[[2, 0]].tolist()
@@ -154,19 +154,19 @@ def test_hand_calculated_transfer():
 
 
 def test_transfer_table_has_ranking_fitness():
-    measured = four(corrected=np.array([4.5, 4.75, NAN, 1.0]), samples=2)
+    measured = four_tasks(corrected=np.array([4.5, 4.75, NAN, 1.0]), samples=2)
     table = te.transfer(measured, fitness_of, "top 4").table()
     assert table["task"].tolist() == [1, 0, 3, 2]
     assert np.array_equal(table["ranked_by"], [4.75, 4.5, 1.0, NAN], equal_nan=True)
     assert table["fitness"].tolist() == [4.0, 5.0, 7.0, 6.0]
-    believed = made(np.diag(FITNESS) + 0.5)  # the believed fitness ranks, not the new one
+    believed = make_result(np.diag(FITNESS) + 0.5)  # the believed fitness ranks, not the new one
     assert te.transfer(believed, fitness_of, "top 2").table()["ranked_by"].tolist() == [7.5, 6.5]
     alone = te.analysis.Transfer(elites=np.array([0]), tasks=np.arange(2), own=np.ones(2), fitness=np.ones((1, 2)))
     assert "ranked_by" not in alone.table()
 
 
 def test_transfer_ignores_unsolved_tasks_and_failures():
-    result = made([5.0, NAN, 6.0, 7.0])
+    result = make_result([5.0, NAN, 6.0, 7.0])
 
     def fails(x, t):
         return NAN if (x[0], t[0]) == (2, 3) else fitness_of(x, t)
@@ -183,7 +183,7 @@ def test_transfer_ignores_unsolved_tasks_and_failures():
 def test_selection_of_elites():
     fitness = np.arange(40.0)
     fitness[[0, 39]] = NAN
-    result = made(fitness)
+    result = make_result(fitness)
     assert chosen_elites(result, "top 5 %", "elites").tolist() == [38, 37]
     assert chosen_elites(result, "Top 3", "elites").tolist() == [38, 37, 36]
     assert chosen_elites(result, "all", "elites").tolist() == list(range(1, 39))
@@ -208,7 +208,7 @@ def test_selection_of_elites():
 
 
 def test_hand_calculated_cover():
-    found = te.cover(four(), fitness_of, k=4)
+    found = te.cover(four_tasks(), fitness_of, k=4)
     # Sums over tasks: 7, 10, 14, 7. With elite 2: 19 (5 3 6 5), 19 (4 4 6 5), -, 16; next 20, -, 21; next 22.
     assert found.elites.tolist() == [2, 0, 3, 1]
     assert found.assignment(1).tolist() == [2, 2, 2, 2]
@@ -231,14 +231,14 @@ def test_cover_has_fewer_elites_if_more_do_not_help():
     def same(solution, task):
         return float(solution[0])
 
-    found = te.cover(made([0.0, 1.0, 2.0]), same, k=3)
+    found = te.cover(make_result([0.0, 1.0, 2.0]), same, k=3)
     assert found.elites.tolist() == [2]
     assert found.loss().tolist() == [-2, -1, 0]  # the copy is better than the task's own elite
     assert found.summary().splitlines()[-1] == "3 elites were requested: no other candidate would help"
-    all_used = te.cover(four(), fitness_of, k=1001)
+    all_used = te.cover(four_tasks(), fitness_of, k=1001)
     assert len(all_used) == 4
     assert all_used.summary().splitlines()[-1] == "1,001 elites were requested: there are no more candidates"
-    assert te.cover(four(), fitness_of, k=4).summary().splitlines()[-1] == "   own          5.5"
+    assert te.cover(four_tasks(), fitness_of, k=4).summary().splitlines()[-1] == "   own          5.5"
     with pytest.raises(ValueError, match="k must be a whole number of at least 1 and at most 1, not 2"):
         found.fitness(2)
 
@@ -253,8 +253,8 @@ def test_unserved_task_counts_as_worst_fitness():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", te.errors.FitnessWarning)
-        known = te.cover(four(worst=np.full(4, -10.0)), fails, k=1, candidates=[0, 2])
-        lowest = te.cover(four(), fails, k=2, candidates=[0, 2])
+        known = te.cover(four_tasks(worst=np.full(4, -10.0)), fails, k=1, candidates=[0, 2])
+        lowest = te.cover(four_tasks(), fails, k=2, candidates=[0, 2])
     # Elite 0: 5 - 30, elite 2: -10 + 14.
     assert known.elites.tolist() == [2]
     assert known.assignment().tolist() == [-1, 2, 2, 2]
@@ -269,14 +269,14 @@ def test_unserved_task_counts_as_worst_fitness():
 def test_fitness_below_worst_is_not_clipped():
     gives = np.array([[-5.0, 4.0, 0.0], [3.0, 0.0, 0.0], [NAN, 0.0, -1.0]])
     tried = te.analysis.Transfer(elites=np.arange(3), tasks=np.arange(3), own=np.diag(gives), fitness=gives)
-    found = make_cover(made(np.diag(gives), worst=np.zeros(3)), tried, 1)
+    found = make_cover(make_result(np.diag(gives), worst=np.zeros(3)), tried, 1)
     assert found.floor.tolist() == [-5, 0, -1]
     assert found.elites.tolist() == [1]  # its sum is 3; that of elite 0 is -1, or 4 if -5 were clipped to 0
     assert found.loss().tolist() == [-8, 0, -1]
 
 
 def test_unsolved_tasks_are_unserved_and_failed_own_elites_keep_believed_fitness():
-    result = made([5.0, NAN, 6.0, 7.0])
+    result = make_result([5.0, NAN, 6.0, 7.0])
     calls = []
 
     def once_broken(solution, task):
@@ -296,16 +296,16 @@ def test_unsolved_tasks_are_unserved_and_failed_own_elites_keep_believed_fitness
 
 
 def test_single_task_and_only_failures():
-    found = te.cover(made([3.0]), lambda x, t: 3.0)
+    found = te.cover(make_result([3.0]), lambda x, t: 3.0)
     assert (found.elites.tolist(), found.loss().tolist()) == ([0], [0.0])
-    lone = te.transfer(made([3.0]), lambda x, t: 3.0)
+    lone = te.transfer(make_result([3.0]), lambda x, t: 3.0)
     assert np.isnan(lone.differences()).all()
     assert "unknown: all evaluations on other tasks failed" in lone.summary()
     lone.plot()
     nothing = te.analysis.Transfer(
         elites=np.array([0]), tasks=np.arange(2), own=np.array([1.0, 2.0]), fitness=np.full((1, 2), NAN)
     )
-    nobody = make_cover(made([1.0, 2.0]), nothing, 3)
+    nobody = make_cover(make_result([1.0, 2.0]), nothing, 3)
     assert nobody.assignment().tolist() == [-1, -1]
     assert nobody.loss().tolist() == [0.0, 1.0]  # relative to the lowest observed value
 
@@ -314,7 +314,7 @@ def test_candidates_are_the_best_and_diverse_solutions():
     rng = np.random.default_rng(0)
     solutions = np.concatenate([rng.normal(0, 0.01, (60, 2)), rng.normal(5, 0.01, (40, 2)), np.full((20, 2), 9.0)])
     fitness = np.concatenate([np.linspace(2, 3, 60), np.linspace(0, 1, 40), np.full(20, -1.0)])
-    result = made(fitness, solutions)
+    result = make_result(fitness, solutions)
     chosen = spread_elites(result, 8)
     assert chosen[:4].tolist() == [59, 58, 57, 56]
     assert len(set(chosen.tolist())) == 8
@@ -330,7 +330,7 @@ def test_candidates_are_the_best_and_diverse_solutions():
 
 def test_call_kinds_and_executors_give_equal_results(monkeypatch):
     monkeypatch.setattr(rows, "BLOCK", {"each": 5, "batch": 5, "jax": 5})
-    result = made(np.linspace(0, 1, 7))
+    result = make_result(np.linspace(0, 1, 7))
 
     def batch(x, t):
         return x[:, 0] * t[:, 0]
@@ -350,7 +350,7 @@ def test_call_kinds_and_executors_give_equal_results(monkeypatch):
 
 
 def test_task_objects_setup_and_samples():
-    result = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}]))
+    result = make_result([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}]))
     found = te.transfer(result, lambda x, task, add: x[0] + task["at"] + add, "all", setup=lambda: 10)
     assert found.fitness.tolist() == [[10, 13], [11, 14]]
     domain = te.Domain(
@@ -359,11 +359,11 @@ def test_task_objects_setup_and_samples():
     )  # fmt: skip
     assert te.transfer(result, domain, [1]).fitness.tolist() == [[5, 8]]
     mean = iter([1.0, 2.0, 3.0, 5.0])
-    assert te.transfer(made([1.0]), lambda x, t: next(mean), samples=2).fitness.tolist() == [[4.0]]
+    assert te.transfer(make_result([1.0]), lambda x, t: next(mean), samples=2).fitness.tolist() == [[4.0]]
 
 
 def test_error_explains_that_loaded_task_objects_are_text(tmp_path):
-    saved = made([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}])).save(tmp_path / "r.npz")
+    saved = make_result([0.0, 1.0], tasks=te.Tasks([{"at": 0}, {"at": 3}])).save(tmp_path / "r.npz")
     loaded = te.load(saved)
 
     def fitness(x, task):
@@ -387,7 +387,7 @@ def test_error_explains_that_loaded_task_objects_are_text(tmp_path):
         return 1.0
 
     with pytest.raises(te.FitnessError, match="no licence") as info:
-        te.transfer(made([1.0, 1.0], tasks=te.Tasks(["a", "b"])), breaks, on_error="raise")
+        te.transfer(make_result([1.0, 1.0], tasks=te.Tasks(["a", "b"])), breaks, on_error="raise")
     assert str(info.value).endswith(
         "[task 1, solution [1.0]]"
     )  # one evaluation succeeded, so the text of objects is not the cause
@@ -406,7 +406,7 @@ def test_crash_costs_one_evaluation_and_errors_can_be_raised():
         return fitness_of(x, t)
 
     with pytest.warns(te.errors.FitnessWarning, match=r"1 of 8 evaluations of the cover failed \(died 1\)"):
-        found = te.cover(four(), crashes, candidates=[2], workers=1)
+        found = te.cover(four_tasks(), crashes, candidates=[2], workers=1)
     assert found.assignment().tolist() == [-1, 2, 2, 2]
 
     def raises(x, t):
@@ -415,11 +415,11 @@ def test_crash_costs_one_evaluation_and_errors_can_be_raised():
         return fitness_of(x, t)
 
     with pytest.raises(te.FitnessError, match=r"OSError: no licence .* \[task 1, solution \[2.0\]\]") as info:
-        te.transfer(four(), raises, elites=[3, 2], on_error="raise")
+        te.transfer(four_tasks(), raises, elites=[3, 2], on_error="raise")
     assert info.value.result.elites.tolist() == [3]  # the elites that are complete
     before = children()
     with pytest.raises(te.FitnessError, match="no licence") as info:
-        te.transfer(four(), raises, elites=[3, 2], on_error="raise", workers=1)
+        te.transfer(four_tasks(), raises, elites=[3, 2], on_error="raise", workers=1)
     assert children() <= before  # no worker is left, although the error still exists
 
 
@@ -432,7 +432,7 @@ def test_elite_that_fails_on_all_tasks_does_not_stop_transfer():
     with pytest.warns(
         te.errors.FitnessWarning, match=r"1,199 of 3,600 evaluations of the transfer failed \(raised 1,199\)"
     ):
-        found = te.transfer(made(np.ones(1200)), falls, elites=[7, 8])
+        found = te.transfer(make_result(np.ones(1200)), falls, elites=[7, 8])
     assert np.isnan(found.fitness[0]).sum() == 1199
     assert (found.fitness[1] == 1).all()
 
@@ -450,18 +450,18 @@ def test_interruption_returns_partial_result_and_file_resumes(tmp_path, monkeypa
     with pytest.raises(
         te.Interrupted, match=r"after 10 of 20 evaluations of the cover; the same call with 'kept.npz' resumes"
     ) as info:
-        te.cover(four(), interrupts, path=path, candidates=[0, 1, 2, 3])
+        te.cover(four_tasks(), interrupts, path=path, candidates=[0, 1, 2, 3])
     assert info.value.signal == signal.SIGINT
     assert info.value.result.elites.tolist() == [0]
     assert info.value.result.candidates == 1
-    assert te.cover(four(), interrupts, path=path, candidates=[0, 1, 2, 3]).elites.tolist() == [2, 0, 3, 1]
+    assert te.cover(four_tasks(), interrupts, path=path, candidates=[0, 1, 2, 3]).elites.tolist() == [2, 0, 3, 1]
     assert len(calls) == 20  # nothing was evaluated twice
-    assert te.cover(four(), interrupts, path=path, k=1, candidates=[0, 1, 2, 3]).elites.tolist() == [2]
+    assert te.cover(four_tasks(), interrupts, path=path, k=1, candidates=[0, 1, 2, 3]).elites.tolist() == [2]
     assert len(calls) == 20  # another k needs no new evaluations
 
     calls.clear()
     with pytest.raises(te.Interrupted, match=r"interrupted after 10 of 12 evaluations of the re-evaluation$") as info:
-        te.reevaluate(four(), interrupts, samples=3)
+        te.reevaluate(four_tasks(), interrupts, samples=3)
     assert info.value.result.samples == 3
     assert info.value.result.corrected.tolist() == [5, 4, 6, 7]
     assert np.isnan(info.value.result.deviation).sum() == 0
@@ -470,54 +470,54 @@ def test_interruption_returns_partial_result_and_file_resumes(tmp_path, monkeypa
         for before in (7, 6, 3):  # interrupted after 3 own elites, after all 4, and after 3 tasks of the first copy
             calls[:] = [1] * before
             with pytest.raises(te.Interrupted) as info:
-                analysis(four(), interrupts)
+                analysis(four_tasks(), interrupts)
             assert info.value.result is None  # no elite is complete
 
 
 def test_other_files_are_not_overwritten(tmp_path):
     path = tmp_path / "kept.npz"
-    te.transfer(four(), fitness_of, [0], path=path)
+    te.transfer(four_tasks(), fitness_of, [0], path=path)
     before = path.read_bytes()
     for other in (
         {"elites": [1]},
         {"elites": [0], "fitness": lambda x, t: 0.0},
         {"elites": [0], "samples": 2},
-        {"elites": [0], "result": made([5.0, 4.0, 6.0, NAN])},
+        {"elites": [0], "result": make_result([5.0, 4.0, 6.0, NAN])},
     ):
-        options = {"result": four(), "fitness": fitness_of, "path": path} | other
+        options = {"result": four_tasks(), "fitness": fitness_of, "path": path} | other
         with pytest.raises(ValueError, match=r"path must be a new file or .* is from other elites, tasks or"):
             te.transfer(**options)
     assert path.read_bytes() == before
-    four().save(path)
+    four_tasks().save(path)
     with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
-        te.transfer(four(), fitness_of, [0], path=path)
+        te.transfer(four_tasks(), fitness_of, [0], path=path)
     path.write_bytes(before[:50])
     with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
-        te.transfer(four(), fitness_of, [0], path=path)
+        te.transfer(four_tasks(), fitness_of, [0], path=path)
     with pytest.raises(ValueError, match=r"path must end in .npz, not 'kept.txt'"):
-        te.transfer(four(), fitness_of, [0], path=tmp_path / "kept.txt")
+        te.transfer(four_tasks(), fitness_of, [0], path=tmp_path / "kept.txt")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
-        te.transfer(four(), fitness_of, [0], path=tmp_path / "none" / "kept.npz")
+        te.transfer(four_tasks(), fitness_of, [0], path=tmp_path / "none" / "kept.npz")
 
 
 def test_file_identifies_fitness_of_domain_without_options(tmp_path):
-    def on(fitness, **kwargs):
-        return te.Domain(name="line", fitness=fitness, tasks=four().tasks, bounds=(0, 9), dim=1, **kwargs)
+    def domain_of(fitness, **kwargs):
+        return te.Domain(name="line", fitness=fitness, tasks=four_tasks().tasks, bounds=(0, 9), dim=1, **kwargs)
 
     def doubled(solution, task):
         return 2 * fitness_of(solution, task)
 
     path = tmp_path / "kept.npz"
     for analysis, some in ((te.transfer, "elites"), (te.cover, "candidates")):
-        analysis(four(), on(fitness_of), **{some: [0]}, path=path)
-        for other in (on(doubled), on(lambda x, t: x[:, 0], call="batch")):
+        analysis(four_tasks(), domain_of(fitness_of), **{some: [0]}, path=path)
+        for other in (domain_of(doubled), domain_of(lambda x, t: x[:, 0], call="batch")):
             with pytest.raises(ValueError, match=r"is from other elites, tasks or another fitness"):
-                analysis(four(), other, **{some: [0]}, path=path)
-        analysis(four(), on(fitness_of), **{some: [0]}, path=path)
+                analysis(four_tasks(), other, **{some: [0]}, path=path)
+        analysis(four_tasks(), domain_of(fitness_of), **{some: [0]}, path=path)
     # The options identify a domain, if it has any; existing files rely on it.
-    te.transfer(four(), on(fitness_of, options={"legs": 6}), [0], path=tmp_path / "options.npz")
-    about = json.dumps({"options": {"legs": 6}, "tasks": four().tasks.digest}).encode()
-    digest = hashlib.sha256(b"|".join([about, four().solutions.tobytes(), np.array([0]).tobytes()])).hexdigest()
+    te.transfer(four_tasks(), domain_of(fitness_of, options={"legs": 6}), [0], path=tmp_path / "options.npz")
+    about = json.dumps({"options": {"legs": 6}, "tasks": four_tasks().tasks.digest}).encode()
+    digest = hashlib.sha256(b"|".join([about, four_tasks().solutions.tobytes(), np.array([0]).tobytes()])).hexdigest()
     assert str(np.load(tmp_path / "options.npz")["identity"]) == digest
 
 
@@ -525,26 +525,26 @@ def test_invalid_arguments_raise_errors_before_any_evaluation(small_arm):
     def never(*_):
         raise AssertionError
 
-    result = four()
+    result = four_tasks()
     domain = te.Domain(name="line", fitness=never, tasks=result.tasks, bounds=(0, 9), dim=1)
     cases = [
         (TypeError, "result must be a Result, not str; te.load loads one", ("run", never), {}),
-        (ValueError, "none of its 2 tasks is solved", (made([NAN, NAN]), never), {}),
+        (ValueError, "none of its 2 tasks is solved", (make_result([NAN, NAN]), never), {}),
         (TypeError, r"did you mean te.domain\('arm'\)", (result, "arm"), {}),
         (TypeError, "fitness must be a function", (result, 3), {}),
         (ValueError, "a domain has its own call", (result, domain), {"call": "each"}),
         (ValueError, "'arm' has solutions of length 10, and the result of length 1", (result, small_arm), {}),
-        (ValueError, "'line' has 4 tasks, and the result 2", (made([1.0, 2.0]), domain), {}),
+        (ValueError, "'line' has 4 tasks, and the result 2", (make_result([1.0, 2.0]), domain), {}),
         (
             ValueError,
             "'line' has other descriptors",
-            (made([1.0] * 4, tasks=te.Tasks(descriptors=np.ones((4, 1)))), domain),
+            (make_result([1.0] * 4, tasks=te.Tasks(descriptors=np.ones((4, 1)))), domain),
             {},
         ),
         (ValueError, "call must be one of 'each', 'batch', 'jax': the result is from ask/tell",
          (dataclasses.replace(result, settings={"call": "ask/tell"}), never), {}),
         (ValueError, "call='jax' needs tasks with descriptors",
-         (made([1.0], tasks=te.Tasks(["a"])), never), {"call": "jax"}),
+         (make_result([1.0], tasks=te.Tasks(["a"])), never), {"call": "jax"}),
         (ValueError, "workers is for Python functions", (result, never), {"call": "jax", "workers": 2}),
         (ValueError, "on_error must be one of", (result, never), {"on_error": "ignore"}),
         (te.FitnessError, "could not be traced", (result, lambda x, t: float(x[0])), {"call": "jax"}),
@@ -562,21 +562,21 @@ def test_invalid_arguments_raise_errors_before_any_evaluation(small_arm):
 
 
 def test_domain_with_other_task_objects_raises_error():
-    result = made([1.0, 2.0], tasks=te.Tasks(["a", "b"]))
+    result = make_result([1.0, 2.0], tasks=te.Tasks(["a", "b"]))
     domain = te.Domain(name="d", fitness=lambda x, t: 1.0, tasks=te.Tasks(["a", "c"]), bounds=(0, 1), dim=1)
     with pytest.raises(ValueError, match="'d' has other task objects"):
         te.transfer(result, domain)
 
 
 def test_progress_states_number_of_evaluations_first(capsys):
-    te.cover(four(), fitness_of, candidates=[0, 1], samples=3, progress=True)
+    te.cover(four_tasks(), fitness_of, candidates=[0, 1], samples=3, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
         "cover: 12 evaluations of 3 samples each: 4 elites on their own tasks, then 2 of them on all solved tasks"
     )
     assert lines[-1].startswith("cover: 12 of 12 evaluations")
     with pytest.warns(te.errors.FitnessWarning):
-        te.reevaluate(made([1.0, 1.0]), lambda x, t: NAN if x[0] else 1.0, samples=2, progress=True)
+        te.reevaluate(make_result([1.0, 1.0]), lambda x, t: NAN if x[0] else 1.0, samples=2, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "re-evaluation: 4 evaluations: 2 elites, 2 times each"
     assert "failed (nan): fitness returned nan [task 1, solution [1.0]]" in lines[1]
@@ -587,7 +587,7 @@ def test_progress_states_number_of_evaluations_first(capsys):
 
 
 def test_transfer_plot_has_box_per_elite():
-    found = te.transfer(four(), fitness_of, elites=[2, 0, 1])
+    found = te.transfer(four_tasks(), fitness_of, elites=[2, 0, 1])
     axes = show.transfer(found, first=2)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "first\n2", "all\n3"]
     wide = [line for line in axes.lines if np.ptp(line.get_xdata()) == pytest.approx(0.65)]  # the others are whiskers
@@ -595,13 +595,15 @@ def test_transfer_plot_has_box_per_elite():
     assert [line.get_ydata()[0] for line in wide] == [-2.0, -5.0, np.median(pooled[:6]), np.median(pooled)]
     assert found.plot(ax=axes) is axes
     assert show.transfer(found, axes) is axes
-    assert [tick.get_text() for tick in show.transfer(te.transfer(four(), fitness_of, [1])).get_xticklabels()] == ["1"]
+    assert [
+        tick.get_text() for tick in show.transfer(te.transfer(four_tasks(), fitness_of, [1])).get_xticklabels()
+    ] == ["1"]
     with pytest.raises(TypeError, match=r"transfer must be the result of te.transfer, not Result"):
-        show.transfer(four())
+        show.transfer(four_tasks())
 
 
 def test_cover_plot_shows_loss():
-    found = te.cover(four(), fitness_of, k=4)
+    found = te.cover(four_tasks(), fitness_of, k=4)
     axes = found.plot()
     mean, most, _ = axes.lines
     assert mean.get_xdata().tolist() == [1, 2, 3, 4]
@@ -610,7 +612,7 @@ def test_cover_plot_shows_loss():
     assert "4 tasks, elites chosen from 4" in axes.get_title()
     assert show.cover(found, axes) is axes
     with pytest.raises(TypeError, match=r"cover must be the result of te.cover, not Result"):
-        show.cover(four())
+        show.cover(four_tasks())
 
 
 def cells(html):
@@ -619,7 +621,7 @@ def cells(html):
 
 
 def test_notebook_shows_summaries():
-    found = te.cover(four(), fitness_of, k=9, candidates=[2, 0])
+    found = te.cover(four_tasks(), fitness_of, k=9, candidates=[2, 0])
     assert cells(found._repr_html_()) == [
         ["elites", "mean", "mean loss", "95 % within", "worst loss", "unserved"],
         ["1", "3.5", "2", "4.55", "5", "0"],  # losses 5, 1, 0, 2
@@ -629,6 +631,6 @@ def test_notebook_shows_summaries():
     text = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
     assert text.startswith("Cover: 4 tasks, elites chosen from 2")
     assert text.endswith("9 elites were requested: there are no more candidates")
-    copies = te.transfer(four(), fitness_of, elites=[2, 0])
+    copies = te.transfer(four_tasks(), fitness_of, elites=[2, 0])
     assert cells(copies._repr_html_())[0] == ["transfer", "2 elites on 4 tasks"]
     assert len(cells(copies._repr_html_())) == 3

@@ -20,7 +20,7 @@ HOSTILE = [
 ]
 
 
-def made(tasks, fitness, solutions=None, **more):
+def make_result(tasks, fitness, solutions=None, **more):
     """Return a result; its default history has 40 points."""
     fitness = np.asarray(fitness, dtype=float)
     number = len(fitness)
@@ -70,7 +70,9 @@ def arm_result(number=150, dim=6, single=False, unsolved=()):
     fitness = -np.hypot(*(_tips(solutions, domain.tasks.descriptors) - 1.0).T)
     fitness[list(unsolved)] = np.nan
     settings = {"problem": "arm", "options": {"target": [1.0, 1.0]}, "dim": dim}
-    result = made(domain.tasks, fitness, solutions, optimum=domain.optimum, worst=domain.worst, settings=settings)
+    result = make_result(
+        domain.tasks, fitness, solutions, optimum=domain.optimum, worst=domain.worst, settings=settings
+    )
     return result, domain
 
 
@@ -84,7 +86,7 @@ def drawing(draw, number=8):
     """Return a result on a domain with a few tasks and the given `draw`, and the domain."""
     tasks = te.Tasks(descriptors=np.random.default_rng(4).random((number, 2)))
     domain = te.Domain(name="drawn", fitness=lambda x, t: x[0], tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
-    return made(tasks, np.linspace(-1, 0, number)), domain
+    return make_result(tasks, np.linspace(-1, 0, number)), domain
 
 
 def raises(solution, task, ax=None):
@@ -129,7 +131,7 @@ def comparison(labels=("mt-map-elites", "map-elites-random", "random"), replicat
     results = {}
     for k, label in enumerate(labels):
         results[label] = [
-            made(
+            make_result(
                 base.tasks,
                 base.optimum - 0.05 * (k + 1) * (1 + random.random(60)),
                 optimum=base.optimum,
@@ -153,7 +155,7 @@ def hostile():
         "algorithm": {"name": HOSTILE[4] + HOSTILE[6]},
         "options": {HOSTILE[0]: HOSTILE[3]},
     }
-    result = made(
+    result = make_result(
         tasks, np.where(np.arange(number) % 7, np.linspace(-1, 0, number), np.nan), failed=7, settings=settings
     )
     failures = [
@@ -207,31 +209,33 @@ def write_hostile_comparison(path):
 def write_big(path):
     number = 100_000
     random = np.random.default_rng(0)
-    return write(path, made(random.random((number, 2)), -random.random(number), random.random((number, 36))))
+    return write(path, make_result(random.random((number, 2)), -random.random(number), random.random((number, 36))))
 
 
 def write_objects(path):
     tasks = te.Tasks([f"Robot {'abc'[i % 3]} leg {i}" for i in range(30)])
-    return write(path, made(tasks, np.arange(30.0)))
+    return write(path, make_result(tasks, np.arange(30.0)))
 
 
 def write_wide(path):
     descriptors = np.random.default_rng(6).normal(size=(80, 12)) * np.linspace(3, 0.1, 12)
     tasks = te.Tasks(descriptors=descriptors, names=[f"d{i}" for i in range(12)])
-    return write(path, made(tasks, descriptors[:, 1], history=history(descriptors[:, 1], sizes=range(1, 13))))
+    return write(path, make_result(tasks, descriptors[:, 1], history=history(descriptors[:, 1], sizes=range(1, 13))))
 
 
 def write_noise(path):
     """Write the page of a result with corrected fitness; one task is unsolved."""
     fitness = np.r_[np.linspace(-1, 0, 24), np.nan]
-    result = made(grid(5), fitness)
+    result = make_result(grid(5), fitness)
     for name, value in (("corrected", fitness - 0.25), ("deviation", np.abs(fitness) / 10), ("samples", 8)):
         object.__setattr__(result, name, value)
     return write(path, result)
 
 
 def write_failures(path):
-    result = made(np.random.default_rng(7).random((20, 2)), np.linspace(0, 1, 20), failed=4, infeasible=2, retried=1)
+    result = make_result(
+        np.random.default_rng(7).random((20, 2)), np.linspace(0, 1, 20), failed=4, infeasible=2, retried=1
+    )
     object.__setattr__(result, "failures", {"raised": 3, "timeout": 1, "nan": 0})
     kept = [SimpleNamespace(id=i, evaluation=1000 + i, task=i, kind="raised", message=f"lost {i}") for i in range(3)]
     return write(path, result, failures=kept)
@@ -248,19 +252,25 @@ SAMPLES = {
     "comparison": lambda path: write(path, comparison(), command="taskelites compare arm"),
     "replicates": lambda path: write(path, comparison(labels=["mt-map-elites"]).results["mt-map-elites"]),
     "line": lambda path: write(
-        path, made(np.linspace(0, 1, 50)[:, None], np.r_[np.sin(np.linspace(0, 3, 48)), np.nan, 2.0])
+        path, make_result(np.linspace(0, 1, 50)[:, None], np.r_[np.sin(np.linspace(0, 3, 48)), np.nan, 2.0])
     ),
-    "grid": lambda path: write(path, made(grid(6), np.arange(36.0))),
+    "grid": lambda path: write(path, make_result(grid(6), np.arange(36.0))),
     "wide": write_wide,
     "objects": write_objects,
-    "one task": lambda path: write(path, made([[0.5, 0.5]], [1.25])),
-    "one object": lambda path: write(path, made(te.Tasks(["alone"]), [1.25])),
-    "none solved": lambda path: write(path, made(grid(5), np.full(25, np.nan))),
-    "no history": lambda path: write(path, made(grid(5), np.arange(25.0), history={}, settings={"algorithm": {}})),
-    "one point": lambda path: write(path, made(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=1))),
-    "no point": lambda path: write(path, made(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=0))),
+    "one task": lambda path: write(path, make_result([[0.5, 0.5]], [1.25])),
+    "one object": lambda path: write(path, make_result(te.Tasks(["alone"]), [1.25])),
+    "none solved": lambda path: write(path, make_result(grid(5), np.full(25, np.nan))),
+    "no history": lambda path: write(
+        path, make_result(grid(5), np.arange(25.0), history={}, settings={"algorithm": {}})
+    ),
+    "one point": lambda path: write(
+        path, make_result(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=1))
+    ),
+    "no point": lambda path: write(
+        path, make_result(grid(3), np.arange(9.0), history=history(np.arange(9.0), points=0))
+    ),
     "noise": write_noise,
-    "same fitness": lambda path: write(path, made(grid(5), np.full(25, 3.0))),
+    "same fitness": lambda path: write(path, make_result(grid(5), np.full(25, 3.0))),
     "failures": write_failures,
     "raises": write_drawing(raises),
     "image": write_drawing(image),

@@ -5,7 +5,18 @@ import numpy as np
 import pytest
 from matplotlib import colormaps
 
-from browser.looking import READY, background, chosen, click, facts, hover, map_of, pixel, spots, until
+from browser.page_helpers import (
+    READY,
+    background,
+    canvas_positions,
+    click,
+    facts,
+    hover,
+    map_of,
+    pixel,
+    selected_task,
+    wait_until,
+)
 from taskelites.domains.arm import joints
 
 
@@ -30,7 +41,7 @@ def tasks_away_from(result, number):
 def test_tooltip_has_numbers_of_task(look):
     page, result = look("arm")
     for number in (3, 77, 149):
-        hover(page, spots(page, points_of(result))[number])
+        hover(page, canvas_positions(page, points_of(result))[number])
         lines = page.locator(".tip").inner_text().splitlines()
         reach, length = points_of(result)[number]
         assert lines[0] == f"task {number}"
@@ -44,7 +55,7 @@ def test_tooltip_has_numbers_of_task(look):
 def test_tooltip_stays_inside_map(look):
     page, result = look("arm", width=375, height=800)
     frame = map_of(page).bounding_box()
-    places = spots(page, points_of(result))
+    places = canvas_positions(page, points_of(result))
     for number in (places[:, 0].argmax(), places[:, 1].argmax(), places[:, 0].argmin()):
         hover(page, places[number])
         tip = page.locator(".tip").bounding_box()
@@ -56,8 +67,8 @@ def test_tooltip_stays_inside_map(look):
 def test_click_shows_facts_of_task(look):
     page, result = look("arm")
     for number in (11, 100):
-        click(page, spots(page, points_of(result))[number])
-        assert chosen(page) == number
+        click(page, canvas_positions(page, points_of(result))[number])
+        assert selected_task(page) == number
         found = facts(page)
         assert float(found["fitness"]) == pytest.approx(result.fitness[number], rel=1e-5)
         assert float(found["gap to the optimum"]) == pytest.approx(
@@ -86,7 +97,7 @@ def test_arm_is_drawn_in_its_posture(look):
 def test_cells_have_colour_of_selected_value(look):
     page, result = look("arm", after="#task=0")
     page.mouse.move(5, 5)
-    places = spots(page, points_of(result))
+    places = canvas_positions(page, points_of(result))
     fitness = result.fitness
     shares = (fitness - fitness.min()) / (fitness.max() - fitness.min())
     away = tasks_away_from(result, 0)[:12]
@@ -103,9 +114,9 @@ def test_unsolved_task_is_grey_and_has_no_copy_button(look):
     page, result = look("arm-single", after="#task=0")
     assert page.get_by_role("button", name="copy as JSON").is_visible()
     page.mouse.move(5, 5)
-    assert pixel(page, spots(page, points_of(result))[4]) == [0xB9, 0xBE, 0xC4]
-    click(page, spots(page, points_of(result))[4])
-    assert chosen(page) == 4
+    assert pixel(page, canvas_positions(page, points_of(result))[4]) == [0xB9, 0xBE, 0xC4]
+    click(page, canvas_positions(page, points_of(result))[4])
+    assert selected_task(page) == 4
     assert "This task has no solution." in page.locator(".task .note").inner_text()
     assert facts(page)["fitness"] == "none"
     assert not page.get_by_role("button", name="copy as JSON").is_visible()
@@ -125,7 +136,7 @@ def test_copied_solution_equals_solution(look, name):
     assert list(copied["descriptors"].values()) == points_of(result)[17].tolist()
     page.get_by_role("button", name="copy as Python").click()
     page.get_by_text("copied", exact=True).first.wait_for()
-    until(page, "async () => (await navigator.clipboard.readText()).startsWith('import numpy')")
+    wait_until(page, "async () => (await navigator.clipboard.readText()).startsWith('import numpy')")
     known = {}
     exec(page.evaluate(read), known)  # users run the copied text
     assert np.array_equal(known["solution"].astype(result.solutions.dtype), result.solutions[17])
@@ -139,7 +150,7 @@ def test_neighbour_buttons_select_nearest_tasks(look):
     buttons = page.locator(".chips button")
     assert [int(text.split(":")[0]) for text in buttons.all_inner_texts()] == nearest.tolist()
     buttons.nth(2).click()
-    assert chosen(page) == nearest[2]
+    assert selected_task(page) == nearest[2]
 
 
 def test_buttons_select_best_median_worst_and_random_task(look):
@@ -147,17 +158,17 @@ def test_buttons_select_best_median_worst_and_random_task(look):
     order = np.argsort(result.fitness)
     for word, number in (("best", order[-1]), ("worst", order[0]), ("median", order[(len(order) - 1) // 2])):
         page.get_by_role("button", name=word, exact=True).click()
-        assert chosen(page) == number
+        assert selected_task(page) == number
     page.get_by_role("button", name="random", exact=True).click()
-    assert 0 <= chosen(page) < len(result)
+    assert 0 <= selected_task(page) < len(result)
 
 
 def test_first_task_is_from_address_or_best(look):
     page, result = look("arm", after="#task=17")
-    assert chosen(page) == 17
+    assert selected_task(page) == 17
     for address in ("", "#task=999", "#nonsense"):
         other, _ = look("arm", after=address)
-        assert chosen(other) == result.fitness.argmax()
+        assert selected_task(other) == result.fitness.argmax()
 
 
 def test_search_by_number(look):
@@ -166,7 +177,7 @@ def test_search_by_number(look):
     def search(text):
         page.get_by_label("search for a task").fill(text)
         page.keyboard.press("Enter")
-        return chosen(page), page.locator(".answer").inner_text()
+        return selected_task(page), page.locator(".answer").inner_text()
 
     assert search("21") == (21, "")
     assert search("150") == (21, "there is no task 150; tasks are numbered 0 to 149")
@@ -181,7 +192,7 @@ def test_search_by_text(look):
     def search(text):
         page.get_by_label("search for a task").fill(text)
         page.get_by_role("button", name="find").click()
-        return chosen(page), page.locator(".answer").inner_text()
+        return selected_task(page), page.locator(".answer").inner_text()
 
     assert page.locator(".label-text").inner_text() == "Robot a leg 3"
     assert search("LEG 28") == (28, "")
@@ -197,8 +208,8 @@ def test_tasks_without_descriptors_are_in_order(look):
     columns = 6
     for number in (0, 8, 29):
         place = np.array([[number % columns, -(number // columns)]])
-        click(page, spots(page, place)[0])
-        assert chosen(page) == number
+        click(page, canvas_positions(page, place)[0])
+        assert selected_task(page) == number
     assert page.locator(".chips button").count() == 0
 
 
@@ -212,7 +223,7 @@ def test_one_descriptor_is_plotted_against_value(look):
         x = 58 + (result.tasks.descriptors[number, 0] + 0.05) / 1.1 * width
         y = 10 + (1 - ((values[number] - low) / (high - low) + 0.05) / 1.1) * height
         click(page, (x, y))
-        assert chosen(page) == number
+        assert selected_task(page) == number
 
 
 def test_axes_can_be_selected_among_many_descriptors(look):
@@ -234,9 +245,9 @@ def test_axes_can_be_selected_among_many_descriptors(look):
             10 + (1 - shares[number, 1]) * (size["height"] - 52),
         ),
     )
-    assert chosen(page) == number
+    assert selected_task(page) == number
     page.get_by_role("combobox", name="y", exact=True).select_option("-1")  # one descriptor and one component
-    assert chosen(page) == number
+    assert selected_task(page) == number
 
 
 def view(page, result):
@@ -256,7 +267,7 @@ def test_wheel_zooms_only_after_click_on_map(look):
     map_of(page).hover(position={"x": 300, "y": 300})
     page.evaluate("scrollTo(0, 100)")
     page.mouse.wheel(0, -60)
-    until(page, "scrollY < 60")
+    wait_until(page, "scrollY < 60")
     assert view(page, result) == whole
     map_of(page).click()
     before = page.evaluate("scrollY")
@@ -289,7 +300,7 @@ def test_zoom_and_pan(look):
     step = (size["width"] - 68) / (6 / 1.5**2)
     page.mouse.move(start[0] - step, start[1], steps=4)
     page.mouse.up()
-    assert chosen(page) == 0  # a drag selects nothing
+    assert selected_task(page) == 0  # a drag selects nothing
     assert view(page, result) == [3 + 6 * 3, 4 + 6 * 2]  # moved by one column
     page.get_by_role("button", name="zoom out").click()
     page.get_by_role("button", name="zoom out").click()
@@ -303,15 +314,15 @@ def test_arrow_keys_select_neighbour_in_their_direction(look):
     map_of(page).focus()
     for key, number in (("ArrowRight", 15), ("ArrowUp", 21), ("ArrowLeft", 20), ("ArrowDown", 14)):
         page.keyboard.press(key)
-        assert chosen(page) == number
+        assert selected_task(page) == number
     for _ in range(6):
         page.keyboard.press("ArrowLeft")
-    assert chosen(page) == 12  # the first column
+    assert selected_task(page) == 12  # the first column
 
 
 def test_arrow_keys_select_tasks_within_45_degrees(look):
     page, result = look("arm", after="#task=0")
-    places = spots(page, points_of(result)) * [1, -1]  # y upwards
+    places = canvas_positions(page, points_of(result)) * [1, -1]  # y upwards
     map_of(page).focus()
     number = 0
     for key, (right, up) in 4 * [("ArrowRight", (1, 0)), ("ArrowUp", (0, 1)), ("ArrowLeft", (-1, 0))]:
@@ -320,7 +331,7 @@ def test_arrow_keys_select_tasks_within_45_degrees(look):
         cost = np.where((along > 0) & (across <= along), along + 2 * across, np.inf)
         number = int(cost.argmin()) if np.isfinite(cost).any() else number
         page.keyboard.press(key)
-        assert chosen(page) == number
+        assert selected_task(page) == number
 
 
 def test_keys_zoom_map(look):
@@ -341,9 +352,9 @@ def test_keys_zoom_map(look):
 def test_tap_on_narrow_screen_selects_task(look):
     page, result = look("arm", width=375, height=700, touch=True, after="#task=0")
     map_of(page).scroll_into_view_if_needed()
-    place = spots(page, points_of(result))[60]
+    place = canvas_positions(page, points_of(result))[60]
     map_of(page).tap(position={"x": float(place[0]), "y": float(place[1])})
-    assert chosen(page) == 60
+    assert selected_task(page) == 60
 
 
 def test_maps_of_comparison_share_selection(look):

@@ -1,8 +1,8 @@
 import pytest
 
 import taskelites as te
-from browser.looking import about, chosen, click, spots
-from browser.samples import HOSTILE, made
+from browser.page_helpers import about, canvas_positions, click, selected_task
+from browser.samples import HOSTILE, make_result
 from taskelites.show.report import tasks as page_tasks
 
 
@@ -34,8 +34,8 @@ def test_hostile_texts_are_shown_verbatim(look):
     assert f"options.{HOSTILE[0]}" in settings
     assert f"taskelites run {HOSTILE[2]}" in page.locator("pre").inner_text()
     for number in range(9, 15):
-        click(page, spots(page, result.tasks.descriptors)[number])
-        assert chosen(page) == number
+        click(page, canvas_positions(page, result.tasks.descriptors)[number])
+        assert selected_task(page) == number
     assert page.evaluate("window.hurt") is None
 
 
@@ -90,22 +90,22 @@ def test_page_with_100000_tasks_opens(look, sample):
     path, result = sample("big")
     assert path.stat().st_size < 25e6
     page, _ = look("big", after="#task=99999")
-    assert chosen(page) == 99_999
-    click(page, spots(page, result.tasks.descriptors)[4321])
+    assert selected_task(page) == 99_999
+    click(page, canvas_positions(page, result.tasks.descriptors)[4321])
     away = ((result.tasks.descriptors - result.tasks.descriptors[4321]) ** 2).sum(axis=1)
     # Several points share a pixel.
-    assert away[chosen(page)] < 0.003**2
+    assert away[selected_task(page)] < 0.003**2
     assert "5,000 of 100,000 are drawn" in page.locator("main").inner_text()
     assert "rounded" in page.locator(".task .note").inner_text() or about(page)["solutions"]["exact"]
 
 
 def test_page_states_that_tasks_are_sampled(look, tmp_path, monkeypatch):
     monkeypatch.setattr(page_tasks, "MOST_TASKS", 40)
-    result = made(te.tasks.grid((10, 10), [0, 0], [1, 1]), range(100))
+    result = make_result(te.tasks.grid((10, 10), [0, 0], [1, 1]), range(100))
     shown = page_tasks.shown_tasks(result)
     assert len(shown) == 40
     page = look(te.show.report(result, tmp_path / "some.html"), after=f"#task={shown[7]}")
-    assert chosen(page) == shown[7]
+    assert selected_task(page) == shown[7]
     assert "A random sample of 40 of 100 tasks" in page.locator("main").inner_text()
     hidden = next(i for i in range(100) if i not in shown)
     for number, answer in (
@@ -115,6 +115,6 @@ def test_page_states_that_tasks_are_sampled(look, tmp_path, monkeypatch):
         page.get_by_label("search for a task").fill(str(number))
         page.keyboard.press("Enter")
         assert page.locator(".answer").inner_text() == answer
-    click(page, spots(page, result.tasks.descriptors)[shown[21]])
-    assert chosen(page) == shown[21]
+    click(page, canvas_positions(page, result.tasks.descriptors)[shown[21]])
+    assert selected_task(page) == shown[21]
     assert all(int(text.split(":")[0]) in shown for text in page.locator(".chips button").all_inner_texts())

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from browser.looking import READY, chosen, map_of
+from browser.page_helpers import READY, map_of, selected_task
 
 FOCUSABLE = "button, select, input, summary, [tabindex='0'], a[href]"
 # Pairs of background and text colours that occur on a page.
@@ -51,13 +51,13 @@ def test_page_can_be_used_with_keyboard_only(look):
             break
     page.keyboard.type("33")
     page.keyboard.press("Enter")
-    assert chosen(page) == 33
+    assert selected_task(page) == 33
     for _ in range(30):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.tagName") == "CANVAS":
             break
     page.keyboard.press("ArrowRight")
-    here, there = result.tasks.descriptors[33], result.tasks.descriptors[chosen(page)]
+    here, there = result.tasks.descriptors[33], result.tasks.descriptors[selected_task(page)]
     assert there[0] > here[0]
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -76,19 +76,19 @@ def test_arrow_keys_and_pointer_show_values_of_curves(look):
     def expected(i):
         return f"{round(history['evaluations'][i]):,}: mean", history["mean"][i], history["median"][i]
 
-    def told():
+    def shown_values():
         start, mean, median = re.fullmatch(r"(.*) (\S+), median (\S+)", readout.inner_text()).groups()
         return start, pytest.approx(float(mean), rel=1e-3), pytest.approx(float(median), rel=1e-3)
 
-    assert expected(39) == told()
+    assert expected(39) == shown_values()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    assert expected(37) == told()
+    assert expected(37) == shown_values()
     page.keyboard.press("ArrowRight")
-    assert expected(38) == told()
+    assert expected(38) == shown_values()
     box = chart.bounding_box()
     chart.hover(position={"x": 59, "y": box["height"] / 2})
-    assert expected(0) == told()
+    assert expected(0) == shown_values()
     page.mouse.move(0, 0)
     assert readout.inner_text() == ""
 

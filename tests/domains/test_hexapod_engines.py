@@ -41,7 +41,7 @@ def in_mjx(gaits, bodies, damage=None, rules=None, *, double):
 
 
 @pytest.fixture(scope="module")
-def both():
+def mjx_walks():
     """Gaits, bodies and distances in MJX: reference and random gaits, a gait with NaN and a body with NaN."""
     gaits = np.concatenate([[REFERENCE, FORWARD], some_gaits(6, 1)])
     bodies = np.concatenate([[NOMINAL, NOMINAL], some_bodies(6, 2)])
@@ -50,15 +50,15 @@ def both():
     return gaits, bodies, in_mjx(gaits, bodies, double=True)
 
 
-def test_distances_in_mjx_equal_mujoco(both):
+def test_distances_in_mjx_equal_mujoco(mjx_walks):
     """In double precision, 38 of 40 walks differed by less than 1e-12 m, the others by 1e-8 and 2e-8 m."""
-    gaits, bodies, found = both
+    gaits, bodies, found = mjx_walks
     whole = np.delete(np.arange(8), [3, 5])
     assert np.abs(found[whole] - new_engine().distances(gaits[whole], bodies[whole])).max() < 1e-6
 
 
-def test_diverging_walks_in_mjx_are_nan_and_do_not_affect_others(both):
-    assert np.isnan(both[2]).tolist() == [row in (3, 5) for row in range(8)]
+def test_diverging_walks_in_mjx_are_nan_and_do_not_affect_others(mjx_walks):
+    assert np.isnan(mjx_walks[2]).tolist() == [row in (3, 5) for row in range(8)]
 
 
 def test_every_damage_is_traceable():

@@ -32,7 +32,7 @@ def short(monkeypatch):
 
 
 @needs_warp
-def test_vectors_of_warp_have_the_private_attribute_used_here():
+def test_vectors_of_warp_have_required_private_attribute():
     import warp as wp
 
     for vector in (wp.vec3, wp.quat, wp.mat33):

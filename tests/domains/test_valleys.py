@@ -9,7 +9,7 @@ from taskelites.domains import valleys
 TASK = np.array([0.3, 0.8])
 
 
-def at(z, dim):
+def solution_at(z, dim):
     """Return the solution with coordinates z along the axes of the valleys, for TASK."""
     return valleys.best(TASK, dim, xp=np) + valleys.constants(dim).rotation.T @ np.asarray(z) / 4
 
@@ -19,7 +19,7 @@ def fitness_of(solution, task=TASK):
         return float(valleys.ValleysFitness(dim=len(solution))(jnp.asarray(solution), jnp.asarray(task)))
 
 
-def plain(solution, task):
+def documented_fitness(solution, task):
     """Return the fitness by the formula in the docstring of the module, in plain loops."""
     dim = len(solution)
     fixed = valleys.constants(dim)
@@ -36,18 +36,18 @@ def plain(solution, task):
 @pytest.mark.parametrize("dim", [1, 2, 10, 30])
 def test_hand_calculated_fitness(dim):
     first = np.eye(dim)[0]
-    assert abs(fitness_of(at(0 * first, dim))) < 1e-28
+    assert abs(fitness_of(solution_at(0 * first, dim))) < 1e-28
     # In the next valley: 1 from the square, 0 from the sine. Half way: 0.25 from the square, 2 from the sine.
-    assert np.isclose(fitness_of(at(first, dim)), -1 / dim, rtol=1e-12)
-    assert np.isclose(fitness_of(at(0.5 * first, dim)), -2.25 / dim, rtol=1e-12)
-    assert np.isclose(fitness_of(at(np.full(dim, -2.0), dim)), -4.0, rtol=1e-12)
+    assert np.isclose(fitness_of(solution_at(first, dim)), -1 / dim, rtol=1e-12)
+    assert np.isclose(fitness_of(solution_at(0.5 * first, dim)), -2.25 / dim, rtol=1e-12)
+    assert np.isclose(fitness_of(solution_at(np.full(dim, -2.0), dim)), -4.0, rtol=1e-12)
 
 
 def test_fitness_equals_documented_formula():
     rng = np.random.default_rng(0)
     for dim in (1, 3, 10):
         solution, task = rng.random(dim), rng.random(2)
-        assert np.isclose(fitness_of(solution, task), plain(solution, task), rtol=1e-12)
+        assert np.isclose(fitness_of(solution, task), documented_fitness(solution, task), rtol=1e-12)
 
 
 def test_fitness_has_local_optima():
@@ -57,10 +57,10 @@ def test_fitness_has_local_optima():
     z = 0.951
     assert abs(2 * z + 2 * np.pi * np.sin(2 * np.pi * z)) < 0.02
     for axis in np.eye(10):
-        here = fitness_of(at(z * axis, 10))
+        here = fitness_of(solution_at(z * axis, 10))
         steps = rng.normal(size=(20, 10))
         steps *= 0.1 / np.linalg.norm(steps, axis=1, keepdims=True)
-        assert all(fitness_of(at(z * axis + step, 10)) < here for step in steps)
+        assert all(fitness_of(solution_at(z * axis + step, 10)) < here for step in steps)
 
 
 def test_best_solution_changes_smoothly_within_bounds():

@@ -234,15 +234,15 @@ def test_error_in_jax_fitness_is_raised_before_any_run(tmp_path):
 
 
 def test_other_task_objects_raise_error(tmp_path):
-    def on(objects):
+    def solve_objects(objects):
         tasks = te.Tasks(objects)
         problem = domain(tasks=tasks, fitness=lambda x, t: float(len(t) - x.sum()), call="each")
         return compare(tmp_path, problem, algorithms=["random"], replicates=1)
 
-    on(["a", "bb"])
-    on(["a", "bb"])
+    solve_objects(["a", "bb"])
+    solve_objects(["a", "bb"])
     with pytest.raises(ValueError, match="holds a comparison with objects"):
-        on(["a", "bbb"])
+        solve_objects(["a", "bbb"])
 
 
 @pytest.mark.parametrize(

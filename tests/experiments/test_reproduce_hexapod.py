@@ -492,7 +492,7 @@ def differ(solutions, tasks):
     return np.where(np.abs(solutions[:, 0] - 0.5) < 1e-9, np.nan, 10 * solutions[:, 0] + tasks[:, 0])
 
 
-def on(fitness, call="batch"):
+def domain_of(fitness, call="batch"):
     return te.Domain(
         name="line", fitness=fitness, tasks=te.tasks.grid((50,), [0], [1]), bounds=(0, 1), dim=1, call=call
     )
@@ -502,7 +502,7 @@ def test_hand_calculated_transfer(tmp_path):
     mapped = small_map()
     elites = best_elites(mapped, 0.05)
     assert elites.tolist() == list(range(49, 39, -1))
-    found = evaluate_transfer(mapped, on(differ), elites, tmp_path / "kept.npz")
+    found = evaluate_transfer(mapped, domain_of(differ), elites, tmp_path / "kept.npz")
     assert found.tasks.tolist() == [i for i in range(50) if i != 7]
     tasks = mapped.tasks.descriptors[:, 0]
     assert found.own[0] == tasks[0]
@@ -528,15 +528,15 @@ def test_interrupted_transfer_resumes_unless_elites_changed(tmp_path, monkeypatc
     mapped, path = small_map(), tmp_path / "kept.npz"
     elites = best_elites(mapped, 0.05)
     with pytest.raises(te.Interrupted, match=r"after 120 of 539 evaluations of the transfer; the same call"):
-        evaluate_transfer(mapped, on(counted), elites, path)
-    found = evaluate_transfer(mapped, on(counted), elites, path)
+        evaluate_transfer(mapped, domain_of(counted), elites, path)
+    found = evaluate_transfer(mapped, domain_of(counted), elites, path)
     assert sum(calls) == 49 * 11
-    wanted = evaluate_transfer(mapped, on(differ), elites, tmp_path / "other.npz")
+    wanted = evaluate_transfer(mapped, domain_of(differ), elites, tmp_path / "other.npz")
     assert np.array_equal(found.fitness, wanted.fitness, equal_nan=True)
-    evaluate_transfer(mapped, on(counted), elites[:5], path)  # other elites
+    evaluate_transfer(mapped, domain_of(counted), elites[:5], path)  # other elites
     assert sum(calls) == 49 * 11 + 49 * 6
     path.write_bytes(path.read_bytes()[:100])
-    evaluate_transfer(mapped, on(counted), elites[:5], path)  # damaged
+    evaluate_transfer(mapped, domain_of(counted), elites[:5], path)  # damaged
     assert sum(calls) == 49 * 11 + 2 * 49 * 6
 
 

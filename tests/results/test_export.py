@@ -20,7 +20,7 @@ from taskelites.problem.tasks import Names
 from taskelites.results.export import check_target, one_table, write_table
 
 
-def made(fitness, descriptors=None, **kwargs):
+def make_result(fitness, descriptors=None, **kwargs):
     """Return a result with the given fitness; the solution of task i is (i, i + 0.5)."""
     fitness = np.array(fitness, dtype=float)
     numbers = np.arange(len(fitness), dtype=float)
@@ -41,7 +41,7 @@ def made(fitness, descriptors=None, **kwargs):
 def run(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    made([0.1, np.nan, 1 / 3], names=["load"], optimum=np.ones(3)).save(folder / "result.npz")
+    make_result([0.1, np.nan, 1 / 3], names=["load"], optimum=np.ones(3)).save(folder / "result.npz")
     return folder
 
 
@@ -49,11 +49,11 @@ COLUMNS = ["task_id", "load", "fitness", "optimum", "evaluations", "last_improve
 
 
 def test_known_optimum_has_a_column():
-    frame = made([0.1, np.nan], names=["load"], optimum=np.array([1.0, 2.0])).to_dataframe()
+    frame = make_result([0.1, np.nan], names=["load"], optimum=np.array([1.0, 2.0])).to_dataframe()
     assert list(frame.columns) == COLUMNS
     assert frame["optimum"].tolist() == [1, 2]
     assert frame["solution_1"].isna().tolist() == [False, True]
-    assert "optimum" not in made([0.1]).to_dataframe()
+    assert "optimum" not in make_result([0.1]).to_dataframe()
 
 
 def test_csv_is_exact(run, capsys):
@@ -68,7 +68,7 @@ def test_csv_is_exact(run, capsys):
 
 
 def test_csv_of_32_bit_numbers_is_exact(tmp_path):
-    result = made([0.1, 1 / 3, 1e-30])
+    result = make_result([0.1, 1 / 3, 1e-30])
     result = replace(result, fitness=result.fitness.astype(np.float32))
     write_table(tmp_path / "x.csv", one_table([({}, result)]), result.tasks.names)
     read = [float(line.split(",")[2]) for line in (tmp_path / "x.csv").read_text().splitlines()[1:]]
@@ -97,7 +97,7 @@ def test_npz_contains_plain_arrays(run, tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_task_objects_are_exported_as_text(kind, tmp_path):
     texts = ['a,"b"\n=1+1', "é", "x"]
-    result = made([1, 2, 3], tasks=te.Tasks(texts))
+    result = make_result([1, 2, 3], tasks=te.Tasks(texts))
     path = tmp_path / f"x.{kind}"
     write_table(path, one_table([({}, result)]), ())
     if kind == "npz":
@@ -111,7 +111,7 @@ def test_task_objects_are_exported_as_text(kind, tmp_path):
 def test_replicates_have_a_column(tmp_path, capsys):
     for number in (0, 2, 10):
         (tmp_path / f"replicate-{number}").mkdir()
-        made([number, 5]).save(tmp_path / f"replicate-{number}/result.npz")
+        make_result([number, 5]).save(tmp_path / f"replicate-{number}/result.npz")
     (tmp_path / "replicate-11").mkdir()  # not finished
     assert main(["export", str(tmp_path), "--quiet"]) == 0
     out, err = capsys.readouterr()
@@ -135,7 +135,7 @@ def test_comparison_has_columns_for_algorithm_and_replicate(tmp_path, capsys):
     assert "has no finished run" in capsys.readouterr().err
     for folder, number in (("a-b", 0), ("a-b", 1), ("random", 1)):
         (tmp_path / f"runs/{folder}/replicate-{number}").mkdir(parents=True)
-        made([len(folder), number]).save(tmp_path / f"runs/{folder}/replicate-{number}/result.npz")
+        make_result([len(folder), number]).save(tmp_path / f"runs/{folder}/replicate-{number}/result.npz")
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "all.parquet"), "--quiet"]) == 0
     frame = pd.read_parquet(tmp_path / "all.parquet")
     assert frame.iloc[:, [0, 1, 2, 4]].to_numpy().tolist() == [
@@ -170,7 +170,7 @@ def test_earlier_export_is_recognised_for_any_descriptor_names(tmp_path, kind, m
             opened.append(self)
             super().__init__(*args, **kwargs)
 
-    result = made([0.1], [[1.0, 2.0, 3.0]], names=["a\nb", 'c,"d"\r', "e"])
+    result = make_result([0.1], [[1.0, 2.0, 3.0]], names=["a\nb", 'c,"d"\r', "e"])
     path = tmp_path / f"x.{kind}"
     write_table(path, one_table([({}, result)]), result.tasks.names)
     monkeypatch.setattr(zipfile, "ZipFile", Watched)
@@ -186,7 +186,7 @@ def test_earlier_export_is_recognised_for_any_descriptor_names(tmp_path, kind, m
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_descriptors_with_reserved_names_are_exported(tmp_path, kind):
     tasks = te.Tasks(descriptors=[[1.0, 2.0], [3.0, 4.0]], names=Names(["optimum", "replicate"]))
-    result = made([0.1, 0.2], tasks=tasks, optimum=np.array([8.0, 9.0]))
+    result = make_result([0.1, 0.2], tasks=tasks, optimum=np.array([8.0, 9.0]))
     frame = one_table([({"replicate": i}, result) for i in range(2)])
     path = tmp_path / f"x.{kind}"
     write_table(path, frame, result.tasks.names)
@@ -231,7 +231,7 @@ def test_export_of_unfinished_run_raises_error(tmp_path, capsys):
     assert "has no result yet, since it has neither ended nor been stopped" in capsys.readouterr().err
 
 
-def without(monkeypatch, missing):
+def hide_package(monkeypatch, missing):
     """Make imports of a package fail, as if it was not installed."""
     real = builtins.__import__
 
@@ -244,12 +244,12 @@ def without(monkeypatch, missing):
 
 
 def test_missing_packages_raise_errors(run, monkeypatch, capsys):
-    without(monkeypatch, "pyarrow")
+    hide_package(monkeypatch, "pyarrow")
     assert main(["export", str(run), "--format", "parquet"]) == 2
     assert "Parquet needs the package pyarrow: pip install 'taskelites[parquet]'" in capsys.readouterr().err
-    without(monkeypatch, "ribs")
+    hide_package(monkeypatch, "ribs")
     with pytest.raises(ImportError, match=r"to_pyribs needs the package ribs, 0\.9 or newer: pip install"):
-        made([1]).to_pyribs()
+        make_result([1]).to_pyribs()
 
 
 def test_pyribs_archive_has_each_elite_in_cell_of_its_task(small_arm):
@@ -278,38 +278,38 @@ def test_pyribs_plots_the_archive(small_arm):
     low, high = archive.centroids.min(axis=0), archive.centroids.max(axis=0)
     assert (archive.lower_bounds < low).all()
     assert (archive.upper_bounds > high).all()
-    visualize.cvt_archive_heatmap(made([1, 2, 3]).to_pyribs(), plt.subplots()[1])  # one descriptor
+    visualize.cvt_archive_heatmap(make_result([1, 2, 3]).to_pyribs(), plt.subplots()[1])  # one descriptor
     plt.close("all")
 
 
 def test_bounds_of_pyribs_archive():
-    archive = made([1, 2, 3, 4], [[0, 7], [1, 7], [2, 7], [4, 7]]).to_pyribs()
+    archive = make_result([1, 2, 3, 4], [[0, 7], [1, 7], [2, 7], [4, 7]]).to_pyribs()
     # With four tasks in two dimensions, a cell is half as wide as the range. A constant descriptor gets a width of one.
     assert archive.lower_bounds.tolist() == [-1, 6.5]
     assert archive.upper_bounds.tolist() == [5, 7.5]
-    given = made([1, 2]).to_pyribs(ranges=[(0, 1)], qd_score_offset=-3.0)
+    given = make_result([1, 2]).to_pyribs(ranges=[(0, 1)], qd_score_offset=-3.0)
     assert given.upper_bounds.tolist() == [1]
     assert given.stats.qd_score == 1 + 2 + 2 * 3
 
 
 def test_equal_descriptors_keep_best_elite_with_warning():
-    result = made([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
+    result = make_result([1, 5, 2, np.nan], [[0.0], [0.0], [1.0], [2.0]])
     with pytest.warns(te.errors.TaskWarning, match="1 of 4 tasks share their descriptors with another"):
         archive = result.to_pyribs()
     assert sorted(archive.data("objective").tolist()) == [2, 5]
 
 
 def test_unsolved_result_gives_empty_archive():
-    archive = made([np.nan, np.nan]).to_pyribs()
+    archive = make_result([np.nan, np.nan]).to_pyribs()
     assert archive.empty
     assert archive.cells == 2
 
 
 def test_invalid_arguments_of_to_pyribs():
     with pytest.raises(ValueError, match="to_pyribs needs descriptors for the centroids"):
-        made([1, 2], tasks=te.Tasks(["a", "b"])).to_pyribs()
+        make_result([1, 2], tasks=te.Tasks(["a", "b"])).to_pyribs()
     with pytest.raises(TypeError, match="to_pyribs takes centroids from the result; leave it out"):
-        made([1]).to_pyribs(centroids=3)
+        make_result([1]).to_pyribs(centroids=3)
 
 
 HISTORY = {"evaluations": [10, 100, 1000], "mean": [0.0, 1.0, 2.0], "q05": [-1, 0, 1], "q95": [1, 2, 3]}
@@ -317,7 +317,7 @@ HISTORY = {"evaluations": [10, 100, 1000], "mean": [0.0, 1.0, 2.0], "q05": [-1, 
 
 def test_notebook_shows_summary_and_curve():
     history = {name: np.array(column) for name, column in HISTORY.items()}
-    page = made(
+    page = make_result(
         [1, 2], history=history, settings={"algorithm": {"name": "mine"}, "problem": "p", "seed": 3}
     )._repr_html_()
     tree = ElementTree.parse(io.StringIO(page))  # must be well formed
@@ -326,12 +326,12 @@ def test_notebook_shows_summary_and_curve():
     assert cells[:3] == [["evaluations", "9"], ["coverage", "100 % (2 of 2 tasks)"], ["mean", "1.5"]]
     # The x-axis is logarithmic; the y-axis goes from -1 at the bottom to 3 at the top.
     assert tree.find(".//polyline").get("points") == "0.0,67.5 110.0,45.0 220.0,22.5"
-    assert "<svg" not in made([1, 2])._repr_html_()
+    assert "<svg" not in make_result([1, 2])._repr_html_()
 
 
 def test_notebook_escapes_html():
     hostile = "<script>alert('x')</script>\"&"
-    page = made([1, np.nan], settings={"problem": hostile, "algorithm": "odd"}, failed=2, failures={hostile: 2})
+    page = make_result([1, np.nan], settings={"problem": hostile, "algorithm": "odd"}, failed=2, failures={hostile: 2})
     assert "<script" not in page._repr_html_()
     assert page._repr_html_().count("&lt;script&gt;") == 2
     ElementTree.parse(io.StringIO(page._repr_html_()))
@@ -339,7 +339,7 @@ def test_notebook_escapes_html():
 
 def test_notebook_shows_comparison():
     row = {"evaluations": 9, "seconds": 0.5, "coverage": 1.0, "mean": 1.5, "lowest": 1.0}
-    run = made([1, 2], history={name: np.array([value]) for name, value in row.items()})
+    run = make_result([1, 2], history={name: np.array([value]) for name, value in row.items()})
     found = te.Comparison(results={"<b>": [run]})
     tree = ElementTree.parse(io.StringIO(found._repr_html_()))
     cells = [[cell.text for cell in row] for row in tree.iter("tr")]
@@ -348,7 +348,7 @@ def test_notebook_shows_comparison():
 
 
 def test_singular_and_unsolved_results_in_repr_and_summary():
-    assert repr(made([0.5])) == "<Result: 1 of 1 task solved, mean fitness 0.5, 9 evaluations>"
-    nothing = replace(made([np.nan, np.nan]), evaluations=1)
+    assert repr(make_result([0.5])) == "<Result: 1 of 1 task solved, mean fitness 0.5, 9 evaluations>"
+    nothing = replace(make_result([np.nan, np.nan]), evaluations=1)
     assert repr(nothing) == "<Result: 0 of 2 tasks solved, 1 evaluation>"
     assert nothing.summary() == "evaluations  1\ncoverage     0 % (0 of 2 tasks)"

@@ -12,7 +12,7 @@ from taskelites.results.prediction import METHODS, SAMPLE, Predictor
 RNG = np.random.default_rng(7)
 
 
-def made(tasks, solutions, bounds=None, fitness=None, **kwargs):
+def make_result(tasks, solutions, bounds=None, fitness=None, **kwargs):
     """Return a result with the given elites; rows with NaN are unsolved tasks."""
     solutions = np.asarray(solutions, float)
     number = len(solutions)
@@ -37,13 +37,13 @@ def linear_family(number=60, k=2, dim=3):
 
 
 def test_nearest_copies_nearest_elite():
-    result = made([[0.0], [1.0], [3.0]], [[10.0], [20.0], [30.0]], [0, 100])
+    result = make_result([[0.0], [1.0], [3.0]], [[10.0], [20.0], [30.0]], [0, 100])
     assert result.predict([[0.4], [1.9], [2.1]], "nearest").tolist() == [[10.0], [20.0], [30.0]]
 
 
 def test_blend_weights_are_inverse_squared_distances():
     # Distances 1, 2 and, for three neighbours, 4 give weights 1, 1/4 and 1/16.
-    result = made([[0.0], [3.0]], [[10.0], [20.0]], [0, 100])
+    result = make_result([[0.0], [3.0]], [[10.0], [20.0]], [0, 100])
     assert result.predict([[1.0]], "blend")[0, 0] == pytest.approx((10 + 20 / 4) / 1.25)
     predictor = Predictor(np.array([[0.0], [3.0], [5.0]]), np.array([[10.0], [20.0], [40.0]]), np.zeros(3))
     predictor.__dict__["_known"] = {"blend": (predictor._variants("blend")[-1][0], 3, 0.0)}
@@ -54,7 +54,7 @@ def test_blend_weights_are_inverse_squared_distances():
 def test_linear_elites_are_predicted_exactly_by_linear_method():
     for k, dim in ((1, 1), (2, 3), (5, 4)):
         tasks, true = linear_family(80, k, dim)
-        result = made(tasks, true(tasks), [-10, 10])
+        result = make_result(tasks, true(tasks), [-10, 10])
         places = RNG.random((50, k))
         found = result.predict(places, report=True)
         assert found.method == "linear"
@@ -65,9 +65,9 @@ def test_linear_elites_are_predicted_exactly_by_linear_method():
 
 def test_linear_method_extrapolates_within_bounds():
     tasks = np.linspace(0, 1, 30)[:, None]
-    result = made(tasks, 2 * tasks, [0, 2.5])
+    result = make_result(tasks, 2 * tasks, [0, 2.5])
     assert result.predict([[1.1], [9.0], [-9.0]], "linear").ravel() == pytest.approx([2.2, 2.5, 0.0])
-    by_hand = made(tasks, 2 * tasks)  # without bounds, the range of the elites
+    by_hand = make_result(tasks, 2 * tasks)  # without bounds, the range of the elites
     assert by_hand.predict([[1.1], [-1.0]], "linear").ravel() == pytest.approx([2.0, 0.0])
 
 
@@ -76,7 +76,7 @@ def test_predictions_stay_within_bounds_of_each_dimension(method):
     tasks = RNG.random((200, 3))
     bounds = [(-1.0, 1.0), (100.0, 200.0)]
     solutions = RNG.uniform([-1, 100], [1, 200], (200, 2))
-    found = made(tasks, solutions, bounds).predict(RNG.uniform(-5, 5, (300, 3)), method)
+    found = make_result(tasks, solutions, bounds).predict(RNG.uniform(-5, 5, (300, 3)), method)
     assert found.shape == (300, 2)
     assert (found >= [-1, 100]).all()
     assert (found <= [1, 200]).all()
@@ -84,7 +84,7 @@ def test_predictions_stay_within_bounds_of_each_dimension(method):
 
 @pytest.mark.parametrize("method", [None, *METHODS])
 def test_single_solved_task_gives_its_elite(method):
-    result = made([[0.0, 0], [1, 1], [2, 2]], [[np.nan] * 2, [0.25, 0.5], [np.nan] * 2], [0, 1])
+    result = make_result([[0.0, 0], [1, 1], [2, 2]], [[np.nan] * 2, [0.25, 0.5], [np.nan] * 2], [0, 1])
     found = result.predict([[5.0, 5], [1, 1], [0, 0]], method, report=True)
     assert found.solutions.tolist() == [[0.25, 0.5]] * 3
     assert np.isnan(found.error)
@@ -97,8 +97,8 @@ def test_unsolved_tasks_are_ignored(method):
     tasks, true = linear_family()
     solutions = true(tasks)
     solved = np.arange(len(tasks)) % 3 > 0
-    some = made(tasks, np.where(solved[:, None], solutions, np.nan), [-10, 10])
-    rest = made(tasks[solved], solutions[solved], [-10, 10])
+    some = make_result(tasks, np.where(solved[:, None], solutions, np.nan), [-10, 10])
+    rest = make_result(tasks[solved], solutions[solved], [-10, 10])
     places = np.concatenate([RNG.random((20, 2)), tasks[~solved]])
     assert np.array_equal(some.predict(places, method), rest.predict(places, method))
 
@@ -109,7 +109,7 @@ def test_solved_task_gives_best_elite_of_equal_tasks(method):
     solutions = RNG.random((40, 3))
     fitness = RNG.random(40)
     best = fitness.reshape(20, 2).argmax(axis=1) + np.arange(0, 40, 2)
-    found = made(tasks, solutions, [0, 1], fitness).predict(tasks[::2], method)
+    found = make_result(tasks, solutions, [0, 1], fitness).predict(tasks[::2], method)
     assert np.array_equal(found, solutions[best])
 
 
@@ -118,7 +118,7 @@ def test_solved_task_gives_best_elite_of_equal_tasks(method):
 def test_few_elites_give_predictions_between_them(method, number):
     tasks = RNG.random((number, 4))
     solutions = RNG.uniform(0.25, 0.75, (number, 2))
-    found = made(tasks, solutions).predict(RNG.random((10, 4)), method)
+    found = make_result(tasks, solutions).predict(RNG.random((10, 4)), method)
     assert np.isfinite(found).all()
     assert (found >= solutions.min(axis=0)).all()
     assert (found <= solutions.max(axis=0)).all()
@@ -127,16 +127,16 @@ def test_few_elites_give_predictions_between_them(method, number):
 @pytest.mark.parametrize("method", [None, *METHODS])
 def test_constant_descriptors(method):
     constant = np.column_stack([np.linspace(0, 1, 30), np.full(30, 7.0)])  # one descriptor is constant
-    result = made(constant, constant[:, :1], [0, 1])
+    result = make_result(constant, constant[:, :1], [0, 1])
     assert result.predict([[0.505, 7.0]], method)[0, 0] == pytest.approx(0.505, abs=0.02)
-    one_place = made(np.zeros((30, 2)), RNG.random((30, 1)), [0, 1])
+    one_place = make_result(np.zeros((30, 2)), RNG.random((30, 1)), [0, 1])
     assert np.isfinite(one_place.predict([[1.0, 1.0], [0.0, 0.0]], method)).all()
 
 
 def test_new_tasks_are_scaled_like_solved_ones():
     raw = np.column_stack([RNG.random(100), RNG.random(100) * 1000])
     solutions = raw / [1, 1000]
-    scaled = made(te.Tasks(descriptors=raw, scale="range"), solutions, [0, 1])
+    scaled = make_result(te.Tasks(descriptors=raw, scale="range"), solutions, [0, 1])
     place = np.array([[0.2, 900.0]])
     spread = np.ptp(raw, axis=0)
     nearest = np.argmin((((raw - place) / spread) ** 2).sum(axis=1))
@@ -199,7 +199,7 @@ def test_prediction_does_not_average_two_postures():
     """Solutions are near 0.1 for tasks below 0.5 and near 0.9 above. No prediction should lie between."""
     tasks = RNG.random((300, 1))
     solutions = np.where(tasks < 0.5, 0.1, 0.9) + 0.05 * tasks
-    result = made(tasks, solutions, [0, 1])
+    result = make_result(tasks, solutions, [0, 1])
     places = np.linspace(0.4, 0.6, 41)[:, None]
     for method in ("linear", "regressor"):
         found = result.predict(places, method)
@@ -212,7 +212,7 @@ def test_prediction_does_not_average_two_postures():
 
 def test_noisy_elites_are_smoothed():
     tasks, true = linear_family(400)
-    result = made(tasks, true(tasks) + RNG.normal(0, 0.2, (400, 3)), [-10, 10])
+    result = make_result(tasks, true(tasks) + RNG.normal(0, 0.2, (400, 3)), [-10, 10])
     places = RNG.random((200, 2))
     found = result.predict(places, report=True)
     assert found.method in ("linear", "regressor")
@@ -225,7 +225,7 @@ def test_noisy_elites_are_smoothed():
 
 def test_unrelated_elites_are_copied():
     """The mean of the elites has the lowest leave-one-out error, but is not necessarily a good solution."""
-    result = made(RNG.random((300, 2)), RNG.random((300, 8)), [0, 1])
+    result = make_result(RNG.random((300, 2)), RNG.random((300, 8)), [0, 1])
     found = result.predict(RNG.random((20, 2)), report=True)
     assert found.errors["regressor"] < found.errors["nearest"]
     assert found.method == "nearest"
@@ -244,7 +244,7 @@ def test_error_is_leave_one_out_error():
 
 
 def test_simplest_of_equally_good_methods_is_chosen():
-    result = made(RNG.random((50, 2)), np.full((50, 2), 0.5), [0, 1])
+    result = make_result(RNG.random((50, 2)), np.full((50, 2), 0.5), [0, 1])
     assert result.predict([[0.5, 0.5]], report=True).method == "nearest"
 
 
@@ -264,7 +264,7 @@ def test_large_archive_is_sampled_with_little_memory():
 
 def test_new_tasks_are_validated():
     tasks, true = linear_family()
-    result = made(te.Tasks(list("abc" * 20), descriptors=tasks), true(tasks), [-10, 10])
+    result = make_result(te.Tasks(list("abc" * 20), descriptors=tasks), true(tasks), [-10, 10])
     named = te.Tasks(["x", "y"], descriptors=[[0.1, 0.2], [0.3, 0.4]])
     assert np.array_equal(result.predict(named), result.predict([[0.1, 0.2], [0.3, 0.4]]))
     assert result.predict(np.empty((0, 2))).shape == (0, 3)
@@ -283,14 +283,14 @@ def test_new_tasks_are_validated():
     with pytest.raises(ValueError, match=r"method must be one of .*, not 'liner'; did you mean 'linear'\?"):
         result.predict(named, "liner")
     with pytest.raises(ValueError, match=r"predict needs tasks with descriptors, .* te.Tasks\(objects, descriptors"):
-        made(te.Tasks(["x", "y"]), [[1.0], [2.0]]).predict([[0.0]])
+        make_result(te.Tasks(["x", "y"]), [[1.0], [2.0]]).predict([[0.0]])
     with pytest.raises(ValueError, match="predict needs at least one solved task, but none is solved"):
-        made([[0.0]], [[np.nan]]).predict([[0.0]])
+        make_result([[0.0]], [[np.nan]]).predict([[0.0]])
 
 
 def test_loaded_result_gives_same_predictions(tmp_path):
     tasks, true = linear_family()
-    result = made(tasks, true(tasks) + RNG.normal(0, 0.1, (60, 3)), [-10, 10])
+    result = make_result(tasks, true(tasks) + RNG.normal(0, 0.1, (60, 3)), [-10, 10])
     places = RNG.random((20, 2))
     assert np.array_equal(te.load(result.save(tmp_path / "a.npz")).predict(places), result.predict(places))
 

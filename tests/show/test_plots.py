@@ -17,7 +17,7 @@ def _closed_figures():
     plt.close("all")
 
 
-def made(fitness, solutions=None, history=None, **settings):
+def make_result(fitness, solutions=None, history=None, **settings):
     """Return a result with the given fitness."""
     number = len(fitness)
     return te.Result(
@@ -55,7 +55,7 @@ def line(axes, label):
 
 
 def test_curves_of_run_are_mean_median_and_band():
-    axes = show.curves(made([1, 2], history=FULL))
+    axes = show.curves(make_result([1, 2], history=FULL))
     assert line(axes, "mean").get_xydata().tolist() == [[10, 1], [20, 2], [40, 4]]
     assert line(axes, "median").get_xydata().tolist() == [[10, 1.5], [20, 2.5], [40, 4.5]]
     (band,) = axes.collections
@@ -67,7 +67,7 @@ def test_curves_of_run_are_mean_median_and_band():
 
 
 def test_coverage_below_one_has_a_second_axis_behind_fitness():
-    axes = show.curves(made([1, np.nan], history=HALF), xscale="linear")
+    axes = show.curves(make_result([1, np.nan], history=HALF), xscale="linear")
     left, right = axes.figure.axes
     assert left is axes
     assert axes.get_ylabel() == "fitness of the solved tasks"
@@ -76,13 +76,13 @@ def test_coverage_below_one_has_a_second_axis_behind_fitness():
     assert left.get_zorder() > right.get_zorder()
     assert axes.get_legend().get_texts()[-1].get_text() == "coverage (right)"
     assert axes.get_xscale() == "linear"
-    assert len(show.curves(made([1], history=HALF), coverage=False).figure.axes) == 1
-    assert len(show.curves(made([1], history=FULL), coverage=True).figure.axes) == 2
+    assert len(show.curves(make_result([1], history=HALF), coverage=False).figure.axes) == 1
+    assert len(show.curves(make_result([1], history=FULL), coverage=True).figure.axes) == 2
 
 
 def test_curves_of_replicates_have_thin_lines_and_median():
     others = [FULL, rows([1, 1, 1], [3, 5, 6]), rows([1, 1], [2, 9], evaluations=(10, 30))]
-    axes = show.curves([made([1], history=history) for history in others])
+    axes = show.curves([make_result([1], history=history) for history in others])
     *each, median = axes.lines
     assert [one.get_ydata().tolist() for one in each] == [[1, 2, 4], [3, 5, 6], [2, 9]]
     assert {to_hex(one.get_color()).upper() for one in each} == {COLOURS[0]}
@@ -92,7 +92,7 @@ def test_curves_of_replicates_have_thin_lines_and_median():
 
 
 def test_curves_have_one_colour_per_label():
-    runs = {"a": made([1], history=FULL), "b": made([1], history=HALF)}
+    runs = {"a": make_result([1], history=FULL), "b": make_result([1], history=HALF)}
     axes = show.curves(runs)
     assert [(one.get_label(), to_hex(one.get_color()).upper()) for one in axes.lines] == [
         ("a", COLOURS[0]),
@@ -106,13 +106,13 @@ def test_curves_have_one_colour_per_label():
 
 
 def test_history_of_one_point_has_markers():
-    axes = show.curves(made([1], history=rows([0.5], [1], evaluations=(64,))))
+    axes = show.curves(make_result([1], history=rows([0.5], [1], evaluations=(64,))))
     assert line(axes, "mean").get_marker() == "o"
     assert axes.figure.axes[1].lines[0].get_marker() == "."
 
 
 def test_curves_of_unsolved_results_are_drawn():
-    nothing = made([np.nan], history=rows([0, 0, 0], [np.nan] * 3))
+    nothing = make_result([np.nan], history=rows([0, 0, 0], [np.nan] * 3))
     show.curves(nothing).figure.draw_without_rendering()
     show.curves([nothing, nothing]).figure.draw_without_rendering()
 
@@ -123,20 +123,20 @@ def test_curves_of_unsolved_results_are_drawn():
         ([], {}, ValueError, "result must hold at least one Result"),
         (3, {}, TypeError, "result must be a Result, a list or dict of Result, or a Comparison, not int"),
         ([3], {}, TypeError, r"result\[0\] must be a Result, not int"),
-        (made([1]), {}, ValueError, r"must have a history, but it has none; results of te\.solve have one"),
-        (made([1], history=FULL), {"measure": "gap"}, ValueError, "measure is for a comparison"),
-        (made([1], history=FULL), {"labels": ["a"]}, ValueError, "labels is for several results"),
-        (made([1], history=FULL), {"xscale": "lin"}, ValueError, "did you mean 'linear'"),
-        (made([1], history=FULL), {"ax": 3}, TypeError, "ax must be matplotlib axes or None, not int"),
-        ({"a": made([1], history=FULL)}, {"labels": ["b"]}, ValueError, "labels must be among a, not 'b'"),
+        (make_result([1]), {}, ValueError, r"must have a history, but it has none; results of te\.solve have one"),
+        (make_result([1], history=FULL), {"measure": "gap"}, ValueError, "measure is for a comparison"),
+        (make_result([1], history=FULL), {"labels": ["a"]}, ValueError, "labels is for several results"),
+        (make_result([1], history=FULL), {"xscale": "lin"}, ValueError, "did you mean 'linear'"),
+        (make_result([1], history=FULL), {"ax": 3}, TypeError, "ax must be matplotlib axes or None, not int"),
+        ({"a": make_result([1], history=FULL)}, {"labels": ["b"]}, ValueError, "labels must be among a, not 'b'"),
         (
-            [made([1], history=FULL)],
+            [make_result([1], history=FULL)],
             {"labels": "ab"},
             ValueError,
             r"labels must have one entry per result \(1\), not 2",
         ),
         (
-            [made([1], history=FULL)],
+            [make_result([1], history=FULL)],
             {"colours": []},
             ValueError,
             r"colours must have one entry per result \(1\), not 0",
@@ -188,7 +188,7 @@ def test_bandit_plot_draws_shares_and_rates():
     times = np.arange(400)
     many = rows(np.ones(400), np.ones(400), evaluations=8 * (times + 1))
     many |= {"tried_2": 4 * times, "tried_10": 12 * times, "successes_2": times, "successes_10": 6 * times}
-    upper, lower = show.bandit(made([1], history=many))
+    upper, lower = show.bandit(make_result([1], history=many))
     first, second = (area.get_paths()[0].vertices for area in upper.collections)
     assert first[:, 1].max() == pytest.approx(0.25)  # of size 2
     assert second[:, 1].max() == pytest.approx(1)  # of size 10, stacked on it
@@ -204,21 +204,21 @@ def test_bandit_plot_draws_shares_and_rates():
 
 def test_bandit_uses_given_axes():
     _, own = plt.subplots(1, 2)
-    assert list(show.bandit(made([1], history=BANDIT), own)) == list(own)
+    assert list(show.bandit(make_result([1], history=BANDIT), own)) == list(own)
     with pytest.raises(ValueError, match=r"ax must be a pair of matplotlib axes, .* not Axes"):
-        show.bandit(made([1], history=BANDIT), ax=own[0])
+        show.bandit(make_result([1], history=BANDIT), ax=own[0])
 
 
 def test_success_rates_of_different_magnitude_have_logarithmic_axis():
     history = BANDIT | {"tried_10": [0, 0, 800, 1600], "successes_10": [0, 0, 2, 4]}
-    _, lower = show.bandit(made([1], history=history))
+    _, lower = show.bandit(make_result([1], history=history))
     assert lower.get_yscale() == "log"
 
 
 def test_bandit_draws_ways_of_auto():
     history = rows([1, 1], [1, 2], evaluations=(8, 16))
     history |= {"tried_step": [2, 6], "tried_copy": [6, 10], "successes_step": [1, 1], "successes_copy": [0, 4]}
-    upper, lower = show.bandit(made([1], history=history))
+    upper, lower = show.bandit(make_result([1], history=history))
     assert [one.get_label() for one in lower.lines] == ["copy", "step"]
     assert upper.get_legend().get_title().get_text() == "ways"
 
@@ -226,18 +226,20 @@ def test_bandit_draws_ways_of_auto():
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (made([1], history=FULL, algorithm={"name": "cma-es"}), "; cma-es has no bandit"),
+        (make_result([1], history=FULL, algorithm={"name": "cma-es"}), "; cma-es has no bandit"),
         (
-            made(
+            make_result(
                 [1], history=FULL | {"tried_50": [1] * 3, "successes_50": [1] * 3}, algorithm={"name": "mt-map-elites"}
             ),
             "; mt-map-elites had a single choice, 50",
         ),
         (
-            made([1], history=FULL | dict.fromkeys(["tried_1", "successes_1", "tried_5", "successes_5"], [0] * 3)),
+            make_result(
+                [1], history=FULL | dict.fromkeys(["tried_1", "successes_1", "tried_5", "successes_5"], [0] * 3)
+            ),
             "the run ended before the first one; give it more evaluations",
         ),
-        (made([1]), "must have a history"),
+        (make_result([1]), "must have a history"),
     ],
 )
 def test_run_without_bandit_raises_error(result, message):
@@ -249,7 +251,7 @@ SOLUTIONS = [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [np.nan] * 3, [0.7, 0.8, 0.9]]
 
 
 def test_parallel_coordinates_draw_best_solution_last():
-    axes = show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS, bounds=[0.0, 1.0]))
+    axes = show.parallel_coordinates(make_result([5, 7, np.nan, 6], SOLUTIONS, bounds=[0.0, 1.0]))
     lines = axes.collections[0]
     assert [segment[:, 1].tolist() for segment in lines.get_segments()] == [SOLUTIONS[0], SOLUTIONS[3], SOLUTIONS[1]]
     assert all(segment[:, 0].tolist() == [0, 1, 2] for segment in lines.get_segments())
@@ -265,30 +267,30 @@ def test_parallel_coordinates_draw_best_solution_last():
 
 def test_dimensions_with_different_bounds_are_scaled_to_them():
     solutions = [[-1.0, 50.0], [1.0, 75.0]]
-    axes = show.parallel_coordinates(made([1, 2], solutions, bounds=[[-1, 1], [0, 100]]))
+    axes = show.parallel_coordinates(make_result([1, 2], solutions, bounds=[[-1, 1], [0, 100]]))
     assert [segment[:, 1].tolist() for segment in axes.collections[0].get_segments()] == [[0, 0.5], [1, 0.75]]
     assert {text.get_text() for text in axes.texts} == {"-1", "1", "0", "100"}
     assert axes.get_ylim() == (0, 1)
     ordered = show.parallel_coordinates(
-        made([1, 2], solutions, bounds=[[-1, 1], [0, 100]]), order=[(1, "gain"), (0, "offset")]
+        make_result([1, 2], solutions, bounds=[[-1, 1], [0, 100]]), order=[(1, "gain"), (0, "offset")]
     )
     assert [segment[:, 1].tolist() for segment in ordered.collections[0].get_segments()] == [[0.5, 0], [0.75, 1]]
     assert [tick.get_text() for tick in ordered.get_xticklabels()] == ["gain", "offset"]
 
 
 def test_unknown_bounds_are_range_of_solutions():
-    assert show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS)).get_ylim() == (0.1, 0.9)
+    assert show.parallel_coordinates(make_result([5, 7, np.nan, 6], SOLUTIONS)).get_ylim() == (0.1, 0.9)
 
 
 def test_one_dimension_gives_horizontal_lines():
-    (segment,) = show.parallel_coordinates(made([1], [[0.3]], bounds=[0, 1])).collections[0].get_segments()
+    (segment,) = show.parallel_coordinates(make_result([1], [[0.3]], bounds=[0, 1])).collections[0].get_segments()
     assert segment[:, 1].tolist() == [0.3, 0.3]
     assert segment[0, 0] < 0 < segment[1, 0]
 
 
 def test_many_lines_are_thinner_and_more_transparent():
     def style(number):
-        lines = show.parallel_coordinates(made(np.arange(number), bounds=[0, 1])).collections[0]
+        lines = show.parallel_coordinates(make_result(np.arange(number), bounds=[0, 1])).collections[0]
         return lines.get_linewidth()[0], lines.get_alpha()
 
     few, many = style(10), style(2000)
@@ -298,18 +300,18 @@ def test_many_lines_are_thinner_and_more_transparent():
 
 def test_outliers_do_not_determine_colour_limits():
     fitness = np.append(np.linspace(0, 1, 199), -1000.0)
-    axes = show.parallel_coordinates(made(fitness, bounds=[0, 1]))
+    axes = show.parallel_coordinates(make_result(fitness, bounds=[0, 1]))
     low, high = axes.collections[0].get_clim()
     assert -1 < low < 0.1
     assert high == 1
-    fixed = show.parallel_coordinates(made(fitness, bounds=[0, 1]), vmin=-5, vmax=2, cbar=None)
+    fixed = show.parallel_coordinates(make_result(fitness, bounds=[0, 1]), vmin=-5, vmax=2, cbar=None)
     assert fixed.collections[0].get_clim() == (-5, 2)
     assert fixed.figure.axes == [fixed]
 
 
 def test_parallel_coordinates_use_given_values_and_colour_bar_axes():
     figure, (own, bar) = plt.subplots(1, 2)
-    result = made([5, 7, np.nan, 6], SOLUTIONS, bounds=[0, 1])
+    result = make_result([5, 7, np.nan, 6], SOLUTIONS, bounds=[0, 1])
     drawn = show.parallel_coordinates(
         result,
         own,
@@ -330,7 +332,7 @@ def test_parallel_coordinates_use_given_values_and_colour_bar_axes():
 
 
 def test_parallel_coordinates_of_unsolved_result_are_drawn():
-    axes = show.parallel_coordinates(made([np.nan], [[np.nan] * 3]))
+    axes = show.parallel_coordinates(make_result([np.nan], [[np.nan] * 3]))
     axes.figure.draw_without_rendering()
     assert len(axes.collections[0].get_segments()) == 0
 
@@ -346,17 +348,17 @@ def test_parallel_coordinates_of_unsolved_result_are_drawn():
 )
 def test_invalid_arguments_of_parallel_coordinates(options, error, message):
     with pytest.raises(error, match=message):
-        show.parallel_coordinates(made([5, 7, np.nan, 6], SOLUTIONS), **options)
+        show.parallel_coordinates(make_result([5, 7, np.nan, 6], SOLUTIONS), **options)
 
 
 def test_distribution_counts_solved_tasks():
-    axes = show.distribution(made([0, 0, 1, 3, np.nan]), bins=3)
+    axes = show.distribution(make_result([0, 0, 1, 3, np.nan]), bins=3)
     assert [bar.get_height() for bar in axes.patches] == [2, 1, 1]
     assert axes.patches[0].get_facecolor() == to_rgba(COLOURS[0], 0.75)
     assert [one.get_label() for one in axes.lines] == ["mean 1", "median 0.5"]
     assert [one.get_xdata()[0] for one in axes.lines] == [1, 0.5]
     assert axes.get_title() == "4 of 5 tasks solved"
-    assert show.distribution(made([np.nan])).get_title() == "0 of 1 task solved"
+    assert show.distribution(make_result([np.nan])).get_title() == "0 of 1 task solved"
 
 
 def test_map_accepts_arguments_of_pyribs():

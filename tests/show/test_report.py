@@ -26,7 +26,7 @@ from taskelites.show.report.sketch_data import SketchData
 from taskelites.show.report.tasks import Room, put_plane, put_solutions, put_tasks
 
 
-def made(tasks, fitness, solutions=None, **more):
+def make_result(tasks, fitness, solutions=None, **more):
     """Return a result with the given tasks, fitness and solutions."""
     number = len(fitness)
     return te.Result(
@@ -131,7 +131,7 @@ def test_content_security_policy_allows_only_own_script_and_style():
 
 def test_5000_solutions_of_36_numbers_fit_without_rounding(tmp_path):
     random = np.random.default_rng(0)
-    result = made(random.random((5000, 2)), -random.random(5000), random.random((5000, 36)))
+    result = make_result(random.random((5000, 2)), -random.random(5000), random.random((5000, 36)))
     path = te.show.report(result, tmp_path / "a.html")
     assert path.stat().st_size < 6e6
     about, numbers = contents(path)
@@ -142,7 +142,9 @@ def test_5000_solutions_of_36_numbers_fit_without_rounding(tmp_path):
 
 def test_long_solutions_are_rounded_and_truncated(tmp_path):
     solutions = np.random.default_rng(0).random((5000, 2000), dtype=np.float32)
-    result = made(np.random.default_rng(1).random((5000, 2)), -np.ones(5000), solutions, settings={"bounds": [0, 1]})
+    result = make_result(
+        np.random.default_rng(1).random((5000, 2)), -np.ones(5000), solutions, settings={"bounds": [0, 1]}
+    )
     path = te.show.report(result, tmp_path / "a.html")
     assert 5e6 < path.stat().st_size < 6e6
     about, numbers = contents(path)
@@ -156,7 +158,7 @@ def test_long_solutions_are_rounded_and_truncated(tmp_path):
 def test_drawings_of_long_arms_are_limited_by_size(tmp_path, dim):
     random = np.random.default_rng(0)
     arm = te.domain("arm", tasks=random.random((2000, 2)), dim=dim)
-    result = made(arm.tasks, -random.random(2000), random.random((2000, dim)), settings={"bounds": [0, 1]})
+    result = make_result(arm.tasks, -random.random(2000), random.random((2000, dim)), settings={"bounds": [0, 1]})
     path = te.show.report(result, tmp_path / "a.html", domain=arm)
     assert path.stat().st_size < 6e6
     about, numbers = contents(path)
@@ -168,12 +170,16 @@ def test_drawings_of_long_arms_are_limited_by_size(tmp_path, dim):
 
 def test_long_labels_are_truncated(tmp_path):
     tasks = te.Tasks(["\U0001f600" * 300 + str(i) for i in range(5000)])
-    path = te.show.report(made(tasks, np.arange(5000.0), np.zeros((5000, 36))), tmp_path / "a.html")
+    path = te.show.report(make_result(tasks, np.arange(5000.0), np.zeros((5000, 36))), tmp_path / "a.html")
     assert path.stat().st_size < 6e6
     labels = contents(path)[0]["tasks"]["labels"]
     assert all(re.fullmatch("\U0001f600{8,}\\.\\.\\.", label) for label in labels)
     short = te.Tasks(["x" * 200, "y" * 201, "z"])
-    assert put_tasks(made(short, np.zeros(3)), np.arange(3), Blob())["labels"] == ["x" * 200, "y" * 200 + "...", "z"]
+    assert put_tasks(make_result(short, np.zeros(3)), np.arange(3), Blob())["labels"] == [
+        "x" * 200,
+        "y" * 200 + "...",
+        "z",
+    ]
 
 
 # Tasks
@@ -181,7 +187,7 @@ def test_long_labels_are_truncated(tmp_path):
 
 def test_16_bit_solutions_keep_bounds_and_unsolved_tasks():
     solutions = np.array([[-5.0, 2.0], [5.0, 2.0], [0.0, 2.0], [np.nan, np.nan]])
-    result = made([[0.0], [1], [2], [3]], [1, 2, 3, np.nan], solutions, settings={"bounds": [[-5, 5], [2, 2]]})
+    result = make_result([[0.0], [1], [2], [3]], [1, 2, 3, np.nan], solutions, settings={"bounds": [[-5, 5], [2, 2]]})
     blob = Blob()
     about = put_solutions(result, np.arange(4), blob, room=20)
     kept = read(base64.b64decode(blob.encoded()), about["numbers"])
@@ -191,14 +197,14 @@ def test_16_bit_solutions_keep_bounds_and_unsolved_tasks():
 
 def test_page_scales_distances_like_tasks():
     tasks = te.Tasks(descriptors=[[0.0, 100.0], [2.0, 500.0], [1.0, 500.0]], scale="range", names=["a", "b"])
-    about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), Blob())
+    about = put_tasks(make_result(tasks, [1, 2, 3]), np.arange(3), Blob())
     assert (about["widths"], about["dim"], about["distance"]) == ([2.0, 400.0], 2, False)
     assert "neighbours" not in about
 
 
 def test_too_many_descriptors_are_truncated():
     blob = Blob()
-    about = put_tasks(made(np.zeros((5000, 400)), np.zeros(5000)), np.arange(5000), blob)
+    about = put_tasks(make_result(np.zeros((5000, 400)), np.zeros(5000)), np.arange(5000), blob)
     assert about["dim"] == 400
     assert len(about["names"]) == len(about["widths"]) == about["descriptors"]["shape"][1] == 85
     assert blob.size < 2e6
@@ -207,25 +213,25 @@ def test_too_many_descriptors_are_truncated():
 def test_neighbours_are_ordered_by_given_distance():
     tasks = te.Tasks(["a", "bbbb", "cc"], distance=lambda a, b: abs(len(a) - len(b)))
     blob = Blob()
-    about = put_tasks(made(tasks, [1, 2, 3]), np.arange(3), blob)
+    about = put_tasks(make_result(tasks, [1, 2, 3]), np.arange(3), blob)
     found = read(base64.b64decode(blob.encoded()), about["neighbours"])
     assert found.tolist() == [[2, 1, -1, -1, -1, -1], [2, 0, -1, -1, -1, -1], [0, 1, -1, -1, -1, -1]]
     matrix = te.Tasks(list("abc"), distance=np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]))
     blob = Blob()
-    about = put_tasks(made(matrix, [1, 2, 3]), np.arange(3), blob)
+    about = put_tasks(make_result(matrix, [1, 2, 3]), np.arange(3), blob)
     assert read(base64.b64decode(blob.encoded()), about["neighbours"]).tolist() == found.tolist()
 
 
 def test_close_points_far_from_zero_stay_distinct():
     blob = Blob()
     seconds = 1.7e9 + np.arange(100.0)
-    plane = put_plane(made(np.stack([seconds, seconds % 7], axis=1), np.zeros(100)), np.arange(100), blob)
+    plane = put_plane(make_result(np.stack([seconds, seconds % 7], axis=1), np.zeros(100)), np.arange(100), blob)
     assert len(np.unique(read(base64.b64decode(blob.encoded()), plane["points"])[:, 0])) == 100
 
 
 def test_tasks_without_descriptors_are_arranged_in_rows():
     blob = Blob()
-    plane = put_plane(made(te.Tasks(list("abcde")), np.zeros(5)), np.arange(5), blob)
+    plane = put_plane(make_result(te.Tasks(list("abcde")), np.zeros(5)), np.arange(5), blob)
     points = read(base64.b64decode(blob.encoded()), plane["points"])
     low, high = np.array(plane["low"]), np.array(plane["high"])
     assert (low + points * (high - low)).round(6).tolist() == [[0, 0], [1, 0], [2, 0], [0, -1], [1, -1]]
@@ -235,7 +241,7 @@ def test_tasks_without_descriptors_are_arranged_in_rows():
 
 def test_sample_of_tasks_keeps_their_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(page_tasks, "MOST_TASKS", 10)
-    result = made(np.random.default_rng(0).random((30, 2)), np.arange(30.0))
+    result = make_result(np.random.default_rng(0).random((30, 2)), np.arange(30.0))
     about, numbers = contents(te.show.report(result, tmp_path / "a.html"))
     ids = numbers(about["tasks"]["ids"])
     assert (about["tasks"]["number"], about["tasks"]["all"], len(set(ids))) == (10, 30, 10)
@@ -409,7 +415,7 @@ def test_report_is_written_if_draw_many_raises(tmp_path):
     tasks = te.Tasks(descriptors=[[0.0, 1.0], [1.0, 0.0]])
     domain = te.Domain(name="a", fitness=lambda x, t: 0.0, tasks=tasks, bounds=(0, 1), dim=3, draw=draw)
     with pytest.warns(UserWarning, match=r"drawing solutions for '.*a\.html': draw.many raised ZeroDivisionError"):
-        about, _ = contents(te.show.report(made(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
+        about, _ = contents(te.show.report(make_result(tasks, [0, 1]), tmp_path / "a.html", domain=domain))
     assert about["pictures"] is None
     assert about["undrawn"]["trouble"].startswith("draw.many raised ZeroDivisionError: division by zero")
 
@@ -549,7 +555,7 @@ def test_pictures_are_drawn_one_by_one_after_draw_many_failed(many, trouble):
 
 def test_code_that_repeats_the_run():
     settings = {"algorithm": {"name": "random"}, "seed": 4, "bounds": [0, 1], "dim": 3, "call": "batch"}
-    result = made([[0.0]], [1.0], settings=settings)
+    result = make_result([[0.0]], [1.0], settings=settings)
     assert again(result, "taskelites run arm") == {"kind": "command", "text": "taskelites run arm"}
     call = "result = te.solve(\n    fitness,\n    tasks,\n    bounds=[0, 1],\n    dim=3,\n    call='batch',\n"
     call += "    evaluations=1000,\n    seed=4,\n"
@@ -562,8 +568,8 @@ def test_code_that_repeats_the_run():
     }
     own = "    ahead=4,\n    samples=2,\n    algorithm=te.MultiTaskMapElites(variation=te.variation.SBX(eta=3)),\n"
     assert again(result, None)["text"] == f"{call}{own})"
-    assert again(made([[0.0]], [1.0], settings=settings | {"call": "ask/tell"}), None)["kind"] == "none"
-    assert again(made([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}
+    assert again(make_result([[0.0]], [1.0], settings=settings | {"call": "ask/tell"}), None)["kind"] == "none"
+    assert again(make_result([[0.0]], [1.0]), None) == {"kind": "none", "text": ""}
 
 
 def test_settings_are_rows_and_long_values_are_truncated():
@@ -572,18 +578,18 @@ def test_settings_are_rows_and_long_values_are_truncated():
 
 
 def test_tiles_of_unsolved_and_failed_results():
-    found = dict(tiles(made([[0.0], [1.0]], [np.nan, np.nan], optimum=np.zeros(2))))
+    found = dict(tiles(make_result([[0.0], [1.0]], [np.nan, np.nan], optimum=np.zeros(2))))
     assert found == {
         "tasks solved": "0 of 2",
         **dict.fromkeys(["mean fitness", "median", "best", "worst"], "none"),
         "evaluations": "1,000",
     }
-    found = dict(tiles(made([[0.0], [1.0]], [-1.0, -0.0], optimum=np.zeros(2), failed=3)))
+    found = dict(tiles(make_result([[0.0], [1.0]], [-1.0, -0.0], optimum=np.zeros(2), failed=3)))
     assert (found["best"], found["mean gap to the optimum"], found["failed evaluations"]) == ("0", "0.5", "3")
 
 
 def test_failures_are_counted_and_at_most_50_shown(tmp_path):
-    result = made([[0.0, 1.0]], [1.0], failed=60, failures={"raised": 60, "nan": 0}, infeasible=np.int64(2))
+    result = make_result([[0.0, 1.0]], [1.0], failed=60, failures={"raised": 60, "nan": 0}, infeasible=np.int64(2))
     kept = [SimpleNamespace(id=i, evaluation=2000 + i, task=0, kind="raised", message="x" * 999) for i in range(60)]
     about, _ = contents(te.show.report(result, tmp_path / "a.html", failures=kept))
     assert about["failures"]["counts"] == [["raised", 60], ["infeasible (-inf)", 2]]
@@ -593,7 +599,7 @@ def test_failures_are_counted_and_at_most_50_shown(tmp_path):
 
 
 def test_invalid_arguments_raise_errors(tmp_path):
-    result = made([[0.0, 1.0]], [1.0])
+    result = make_result([[0.0, 1.0]], [1.0])
     with pytest.raises(ValueError, match=r"path must end in \.html, not 'a\.pdf'"):
         te.show.report(result, tmp_path / "a.pdf")
     with pytest.raises(FileNotFoundError, match="there is no folder"):

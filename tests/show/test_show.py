@@ -21,7 +21,7 @@ def _closed_figures():
     plt.close("all")
 
 
-def made(descriptors, fitness, **kwargs):
+def make_result(descriptors, fitness, **kwargs):
     """Return a result with the given descriptors and fitness."""
     number = len(descriptors)
     return te.Result(
@@ -38,7 +38,7 @@ def made(descriptors, fitness, **kwargs):
 def wide():
     """A result with six descriptors of different spread, the first the widest; every fifth task is unsolved."""
     descriptors = np.random.default_rng(1).normal(size=(60, 6)) * [3, 1, 2, 0.1, 0.1, 0.1] + 7
-    return made(descriptors, np.where(np.arange(60) % 5, descriptors[:, 1], np.nan), names=list("abcdef"))
+    return make_result(descriptors, np.where(np.arange(60) % 5, descriptors[:, 1], np.nan), names=list("abcdef"))
 
 
 def test_map_has_one_coloured_cell_per_task(result):
@@ -124,9 +124,9 @@ def test_unsolved_tasks_are_grey_points_in_the_background(wide):
 
 def test_principal_components_use_scale_of_tasks():
     corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1000) for z in (0, 1)])[:6]
-    first = show.map(made(corners, np.zeros(6))).get_xlabel()
+    first = show.map(make_result(corners, np.zeros(6))).get_xlabel()
     assert first == "principal component 1 (100 % of the variance)"
-    scaled = show.map(made(corners, np.zeros(6), scale="range"))
+    scaled = show.map(make_result(corners, np.zeros(6), scale="range"))
     expected, shares = plane.principal_components(corners / [1, 1000, 1])
     np.testing.assert_allclose(scaled.collections[0].get_offsets(), expected)
     assert scaled.get_xlabel() == f"principal component 1 ({100 * shares[0]:.0f} % of the variance)"
@@ -145,7 +145,7 @@ def test_largest_loading_is_positive():
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_tasks_without_variance_are_drawn_at_origin(number):
-    axes = show.map(made(np.full((number, 3), 0.1), np.zeros(number)))
+    axes = show.map(make_result(np.full((number, 3), 0.1), np.zeros(number)))
     assert np.array_equal(axes.collections[0].get_offsets(), np.zeros((number, 2)))
     assert axes.get_xlabel() == "principal component 1 (0 % of the variance)"
     assert axes.get_xlim() == pytest.approx((-0.05, 0.05))
@@ -162,7 +162,7 @@ def test_axes_chooses_two_descriptors(wide, axes):
 
 
 def test_one_descriptor_is_plotted_against_fitness():
-    result = made([[1.0], [2.0], [3.0]], [5.0, np.nan, 6.0], names=["load"])
+    result = make_result([[1.0], [2.0], [3.0]], [5.0, np.nan, 6.0], names=["load"])
     axes = show.map(result)
     coloured, grey = axes.collections
     assert coloured.get_offsets().tolist() == [[1, 5], [3, 6]]
@@ -177,7 +177,7 @@ def test_one_descriptor_is_plotted_against_fitness():
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_map_of_unsolved_result_is_drawn(dim):
-    axes = show.map(made(np.random.default_rng(0).random((5, dim)), np.full(5, np.nan)))
+    axes = show.map(make_result(np.random.default_rng(0).random((5, dim)), np.full(5, np.nan)))
     axes.figure.draw_without_rendering()
 
 
@@ -210,7 +210,7 @@ def test_maps_use_given_axes_limits_values_and_titles(result):
 
 
 def test_maps_of_one_descriptor_share_y_limits():
-    low, high = (made([[0.0], [1.0]], fitness) for fitness in ([0, 1], [9, 10]))
+    low, high = (make_result([[0.0], [1.0]], fitness) for fitness in ([0, 1], [9, 10]))
     first, second = show.maps([low, high])
     assert first.get_ylim() == second.get_ylim()
     assert first.get_ylim()[0] < 0
@@ -266,7 +266,7 @@ def test_axes_must_be_two_descriptors(wide, axes, error, message):
 
 def test_invalid_arguments_of_map(wide):
     with pytest.raises(ValueError, match="axes must be left out for these tasks, which have only 1 descriptor"):
-        show.map(made([[0.0], [1.0]], [0, 1]), axes=(0, 1))
+        show.map(make_result([[0.0], [1.0]], [0, 1]), axes=(0, 1))
     with pytest.raises(ValueError, match=r"values must have shape \(60,\), one number per task, not \(3,\)"):
         show.map(wide, values=[1, 2, 3])
     with pytest.raises(TypeError, match=r"result must be a Result, not list; use show.maps for several"):

@@ -7,7 +7,7 @@ RIGHT, TOP, BOTTOM = 10, 10, 42
 READY = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def until(page, asked):
+def wait_until(page, asked):
     """Wait until a JavaScript expression is true; the policy of the page forbids Playwright's `wait_for_function`."""
     for _ in range(200):
         if page.evaluate(asked):
@@ -25,7 +25,7 @@ def map_of(page):
     return page.locator(".map canvas").first
 
 
-def spots(page, points):
+def canvas_positions(page, points):
     """Return the positions of points on the canvas of the map, without zoom, shape `(n, 2)`."""
     size = map_of(page).bounding_box()
     plane = about(page)["plane"]
@@ -59,7 +59,7 @@ def click(page, spot, **more):
     map_of(page).click(position={"x": float(spot[0]), "y": float(spot[1])}, **more)
 
 
-def chosen(page):
+def selected_task(page):
     """Return the index of the selected task."""
     return int(page.locator("#task-heading").inner_text().removeprefix("Task "))
 
