@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-# Doctests are collected from every module, and these can't be imported without their simulators: PyBullet has no wheels
-# for newer Pythons, and Warp none for some machines.
+# Doctests are collected from every module, but these modules need simulators that are not installed everywhere:
+# PyBullet has no wheels for newer Pythons, and Warp none for some machines.
 _NEEDED = {"pybullet_engine": "pybullet", "warp_engine": "mujoco_warp", "warp_kernels": "mujoco_warp"}
 collect_ignore = [
     f"src/taskelites/domains/hexapod/{module}.py" for module, package in _NEEDED.items() if not find_spec(package)
 ]
 
-# Compilation takes most of the time of the tests. All of their processes share one cache, which the next run finds: it
-# is bounded, since JAX locks only bounded caches against two processes that write at once.
+# Compilation takes most of the time of the tests, so all processes share a cache that later runs use again. It is
+# bounded, since JAX locks only bounded caches against simultaneous writes.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "compiled"))
 os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
@@ -24,7 +24,8 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 os.environ["TASKELITES_CACHE"] = "off"
 
 
-# What is left to `make test-all`, beside single tests that have the marker: whole rooms and files, and all doctests.
+# Folders and files of which only `make test-all` runs the tests, as it does all doctests. Single tests in other files
+# have the marker.
 _THOROUGH = [
     "analysis",
     "domains",
@@ -51,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def programs_are_freed() -> Iterator[None]:
+def clear_compiled_programs() -> Iterator[None]:
     """Clear JAX's caches after each file: Python's garbage collector takes seconds per gigabyte of traced programs."""
     yield
     if "jax" in sys.modules:
@@ -59,8 +60,8 @@ def programs_are_freed() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_figure_stays_open() -> Iterator[None]:
-    """Matplotlib warns about the twentieth open figure."""
+def close_figures() -> Iterator[None]:
+    """Close all figures after each test, since Matplotlib warns about the twentieth open figure."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
