@@ -74,13 +74,13 @@ def transcribed(gait):
 
 def driven(gait, steps):
     """Return the angles and speeds of the motors by a plain recursion, each of shape `(steps, 6, 2)`."""
-    told = transcribed(gait)
+    targets = transcribed(gait)
     angles, speeds = np.zeros((steps, 6, 2)), np.zeros((steps, 6, 2))
     for leg in range(6):
         for joint in range(2):
             q = v = 0.0
             for i in range(steps):
-                target = told[(i // 12) % 20, leg, joint]
+                target = targets[(i // 12) % 20, leg, joint]
                 v = min(max(20.0 * (target - q) + 0.6 * v, -7.0), 7.0)
                 q += v / 240
                 angles[i, leg, joint], speeds[i, leg, joint] = q, v

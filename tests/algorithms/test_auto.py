@@ -106,11 +106,11 @@ def test_gain_is_credited_to_ways_of_ancestors():
         return learn(state, made, Evaluation(fitness=jnp.array([fitness])))[0]
 
     state, learn = core.init(jax.random.key(0)), jax.jit(core.tell)
-    nobody = 2**31 - 1
+    no_parent = 2**31 - 1
     start = Candidates(solutions=jnp.zeros((2, 10)), niches=jnp.array([0, 1]), origin=None)
     state = core.adopt(state, start, Evaluation(fitness=jnp.array([0.0, 0.0])))
     assert not np.asarray(state.lineage).any()
-    state = tell(state, SHARED, 0, nobody, 1.0)
+    state = tell(state, SHARED, 0, no_parent, 1.0)
     assert np.asarray(state.credit.gain)[0, SHARED] == 1.0
     state = tell(state, COPY, 1, 0, 1.0)  # its parent is the elite that `shared` created
     expected = np.zeros(len(WAYS))
@@ -148,12 +148,12 @@ def told(core, origins, fitness, elites, credit=None):
     Rows beyond the length of `fitness` are not evaluated.
     """
     state = core.init(jax.random.key(0))
-    nobody = jnp.array([[-1, NOWHERE]] * 8)
-    batch = Candidates(solutions=jnp.full((8, 10), 0.5), niches=jnp.arange(8), origin=nobody)
+    no_parent = jnp.array([[-1, NOWHERE]] * 8)
+    batch = Candidates(solutions=jnp.full((8, 10), 0.5), niches=jnp.arange(8), origin=no_parent)
     elites = jnp.array([*elites, *[np.nan] * (8 - len(elites))])
     state = learn(core, state, batch, Evaluation(fitness=elites, told=jnp.full(8, True)))
     state = state if credit is None else replace(state, credit=credit)
-    batch = replace(batch, origin=nobody.at[: len(origins), 0].set(jnp.array(origins)))
+    batch = replace(batch, origin=no_parent.at[: len(origins), 0].set(jnp.array(origins)))
     padded = jnp.array([*fitness, *[99.0] * (8 - len(fitness))])
     return learn(core, state, batch, Evaluation(fitness=padded, told=jnp.arange(8) < len(fitness)))
 

@@ -305,9 +305,9 @@ def test_single_task_and_only_failures():
     nothing = te.analysis.Transfer(
         elites=np.array([0]), tasks=np.arange(2), own=np.array([1.0, 2.0]), fitness=np.full((1, 2), NAN)
     )
-    nobody = make_cover(make_result([1.0, 2.0]), nothing, 3)
-    assert nobody.assignment().tolist() == [-1, -1]
-    assert nobody.loss().tolist() == [0.0, 1.0]  # relative to the lowest observed value
+    nothing_served = make_cover(make_result([1.0, 2.0]), nothing, 3)
+    assert nothing_served.assignment().tolist() == [-1, -1]
+    assert nothing_served.loss().tolist() == [0.0, 1.0]  # relative to the lowest observed value
 
 
 def test_candidates_are_the_best_and_diverse_solutions():
@@ -345,8 +345,8 @@ def test_call_kinds_and_executors_give_equal_results(monkeypatch):
     assert np.array_equal(te.transfer(result, one, "all", workers=2, timeout=60).fitness, wanted)
     with ThreadPoolExecutor(2) as pool:
         assert np.array_equal(te.transfer(result, one, "all", executor=pool).fitness, wanted)
-    told = dataclasses.replace(result, settings={"call": "batch"})
-    assert np.array_equal(te.transfer(told, batch, "all").fitness, wanted)
+    given_call = dataclasses.replace(result, settings={"call": "batch"})
+    assert np.array_equal(te.transfer(given_call, batch, "all").fitness, wanted)
 
 
 def test_task_objects_setup_and_samples():

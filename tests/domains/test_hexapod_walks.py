@@ -49,9 +49,9 @@ def plain_walk(gait, lengths, yaw=False):
         mujoco.mj_step(model, data)
     start = data.qpos[:3].copy()
     angles, speeds = driven(gait, 720)
-    told = angles + 1.2 / 60 * speeds
+    targets = angles + 1.2 / 60 * speeds
     for i in range(720):
-        data.ctrl[:] = [told[i, leg, joint] for leg in range(6) for joint in (0, 1, 1)]
+        data.ctrl[:] = [targets[i, leg, joint] for leg in range(6) for joint in (0, 1, 1)]
         mujoco.mj_step(model, data)
         w, x, y, z = data.qpos[3:7]
         turned = Rotation.from_quat([x, y, z, w]).as_euler("ZYX")
@@ -84,8 +84,8 @@ def test_walk_equals_replay_in_compiled_model(engine):
         for _ in range(100):
             mujoco.mj_step(model, data)
         assert np.abs(data.qpos - walk.positions[0]).max() < 1e-9
-        for told in walk.controls:
-            data.ctrl[:] = told
+        for control in walk.controls:
+            data.ctrl[:] = control
             mujoco.mj_step(model, data)
         assert np.abs(data.qpos - walk.positions[-1]).max() < 1e-9
         assert np.abs(data.qvel - walk.speeds[-1]).max() < 1e-6

@@ -88,7 +88,7 @@ def test_equal_algorithms_are_not_significantly_different(small_arm):
     tests = te.Comparison(results=groups).tests()
     assert len(tests) == 45
     assert tests["p_holm"].min() > 0.01
-    # Some p-values of so many pairs must be small, otherwise the assertion above could not fail.
+    # Some p-values of 45 pairs must be small, otherwise the assertion above could not fail.
     assert tests["p"].min() < 0.2
     assert mann_whitney(*([run.gap for run in part] for part in (runs[:30], runs[30:]))) > 0.01
 
