@@ -74,7 +74,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StorageError(TaskelitesError, OSError):
-    """A file of a run could not be read or written."""
+    """A file could not be read or written, or its contents are damaged."""
+
+    def __str__(self) -> str:
+        return str(self.strerror or super().__str__())  # without the number of the error, which says nothing more
 
 
 class DeviceMemoryError(TaskelitesError, MemoryError):

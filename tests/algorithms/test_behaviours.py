@@ -198,7 +198,7 @@ def test_damaged_repertoire_raises_error(tmp_path):
         path = dataclasses.replace(result, repertoire=dataclasses.replace(result.repertoire, **change)).save(
             tmp_path / "result.npz"
         )
-        with pytest.raises(ValueError, match="repertoire"):
+        with pytest.raises(te.StorageError, match="repertoire"):
             te.load(path)
 
 

@@ -489,10 +489,10 @@ def test_other_files_are_not_overwritten(tmp_path):
             te.transfer(**options)
     assert path.read_bytes() == before
     four_tasks().save(path)
-    with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
+    with pytest.raises(te.StorageError, match=r"kept.npz' is damaged or another kind of file"):
         te.transfer(four_tasks(), fitness_of, [0], path=path)
     path.write_bytes(before[:50])
-    with pytest.raises(ValueError, match=r"kept.npz' is damaged or another kind of file"):
+    with pytest.raises(te.StorageError, match=r"kept.npz' is damaged or another kind of file"):
         te.transfer(four_tasks(), fitness_of, [0], path=path)
     with pytest.raises(ValueError, match=r"path must end in .npz, not 'kept.txt'"):
         te.transfer(four_tasks(), fitness_of, [0], path=tmp_path / "kept.txt")

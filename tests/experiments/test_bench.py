@@ -247,7 +247,7 @@ def test_other_folders_and_files_are_not_overwritten(tmp_path):
     with pytest.raises(FileExistsError, match="is a file"):
         bench(tmp_path / "notes.txt")
     (tmp_path / "bench.json").write_text(json.dumps({"format": "other", "version": 1}))
-    with pytest.raises(ValueError, match="is damaged or no benchmark"):
+    with pytest.raises(te.StorageError, match="is damaged or no benchmark"):
         te.experiments.Bench.load(tmp_path)
 
 

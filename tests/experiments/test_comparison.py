@@ -135,7 +135,7 @@ def test_second_call_makes_missing_and_damaged_runs_only(tmp_path, capfd):
     shutil.rmtree(tmp_path / "runs/random/replicate-1")
     (tmp_path / "runs/mt-map-elites/replicate-2/result.npz").write_bytes(b"cut")
     calls.clear()
-    with pytest.warns(UserWarning, match=r"result.npz' is damaged or not a taskelites result .* it is made again"):
+    with pytest.warns(UserWarning, match=r"result.npz' is damaged or not a taskelites result .* It is made again"):
         second = compare(tmp_path, problem, progress=True)
     assert sum(calls) == 2 * 640
     assert "mt-map-elites: 2 of 3 runs are there" in capfd.readouterr().err
@@ -432,7 +432,7 @@ def test_folder_of_another_comparison_is_not_changed(tmp_path):
     with pytest.raises(FileNotFoundError, match="add needs a comparison in out, but there is none in"):
         compare(tmp_path / "c", add=True)
     (tmp_path / "a/comparison.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged or no comparison"):
+    with pytest.raises(te.StorageError, match="is damaged or no comparison"):
         compare(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="there is no comparison in"):
         te.Comparison.load(tmp_path / "c")

@@ -285,7 +285,7 @@ def test_page_can_be_made_from_finished_files_only(on_gpu, robot, without_figure
     ):
         maker.compare("", robot("hexapod", 200, engine="warp"), {"cma-es": te.algorithms.CmaEs(population=20)}, **sizes)
     (tmp_path / "finished/cma-es-0-1.npz").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"cma-es-0-1.npz' is damaged or holds no finished runs"):
+    with pytest.raises(te.StorageError, match=r"cma-es-0-1.npz' is damaged or holds no finished runs"):
         hexapod.reproduce_hexapod(tmp_path, progress=False, **ON_GPU)
     other = uniform(200, LOWER, UPPER, seed=5)
     with pytest.raises(ValueError, match="holds runs on other tasks"):

@@ -55,7 +55,7 @@ def test_files_contain_no_pickle(result, tmp_path):
     with np.load(path, allow_pickle=False) as contents:
         assert all(contents[name].dtype.kind in "fiuU" for name in contents.files)
     np.savez(tmp_path / "evil.npz", about=np.array({"format": "taskelites-result"}, dtype=object))
-    with pytest.raises(ValueError, match=r"evil.npz' is damaged or not a taskelites result \(Object arrays cannot"):
+    with pytest.raises(te.StorageError, match=r"evil.npz' is damaged or not a taskelites result \(.* Python objects"):
         te.load(tmp_path / "evil.npz")
 
 
@@ -68,17 +68,17 @@ def test_damaged_file_raises_error(result, damage, tmp_path):
     path.write_bytes({"empty": b"", "half": data[: len(data) // 2], "foreign": b"not a zip"}.get(damage, bytes(data)))
     if damage == "other npz":
         np.savez(path, x=np.zeros(3))
-    with pytest.raises(ValueError, match=r"a.npz' is damaged"):
+    with pytest.raises(te.StorageError, match=r"a.npz' is damaged"):
         te.load(path)
 
 
 def test_newer_format_or_unequal_lengths_raise_error(result, tmp_path):
     arrays, about = result._contents()
     np.savez(tmp_path / "new.npz", about=np.array(json.dumps(about | {"version": 99})), **arrays)
-    with pytest.raises(ValueError, match=r"has format version 99, and this taskelites reads up to 1; upgrade it"):
+    with pytest.raises(te.StorageError, match=r"has format version 99, and this taskelites reads up to 1; upgrade it"):
         te.load(tmp_path / "new.npz")
     np.savez(tmp_path / "short.npz", about=np.array(json.dumps(about)), **arrays | {"fitness": arrays["fitness"][:5]})
-    with pytest.raises(ValueError, match=r"short.npz' is damaged: its arrays have different lengths"):
+    with pytest.raises(te.StorageError, match=r"short.npz' is damaged .*\(its arrays have different lengths"):
         te.load(tmp_path / "short.npz")
 
 
@@ -95,14 +95,14 @@ def test_newer_format_or_unequal_lengths_raise_error(result, tmp_path):
 def test_arrays_of_wrong_shape_or_type_raise_error(result, change, tmp_path):
     arrays, about = result._contents()
     np.savez(tmp_path / "odd.npz", about=np.array(json.dumps(about)), **arrays | change)
-    with pytest.raises(ValueError, match=r"odd.npz' is damaged: its "):
+    with pytest.raises(te.StorageError, match=r"odd.npz' is damaged .*\(its "):
         te.load(tmp_path / "odd.npz")
 
 
 @pytest.mark.parametrize("about", ['{"format": "taskelites-result", "version": Infinity}', "[" * 100_000, "[]", "3"])
 def test_invalid_json_raises_error(about, tmp_path):
     np.savez(tmp_path / "odd.npz", about=np.array(about))
-    with pytest.raises(ValueError, match=r"odd.npz' is damaged or not a taskelites result"):
+    with pytest.raises(te.StorageError, match=r"odd.npz' is damaged or not a taskelites result"):
         te.load(tmp_path / "odd.npz")
 
 
@@ -164,7 +164,7 @@ def test_reserved_names_in_old_files_are_accepted(result, tmp_path):
         te.Tasks(descriptors=[[0.0, 1.0]], names=["optimum", "solution_1"])
     twice = json.dumps(about | {"task_names": ["a", "a"]})
     np.savez(tmp_path / "twice.npz", about=np.array(twice), **arrays)
-    with pytest.raises(ValueError, match=r"twice.npz' is damaged: names must be unique"):
+    with pytest.raises(te.StorageError, match=r"twice.npz' is damaged .*\(names must be unique"):
         te.load(tmp_path / "twice.npz")
 
 

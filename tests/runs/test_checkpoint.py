@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import taskelites as te
 from taskelites.runs.checkpoint import Checkpoints
 
 
@@ -244,15 +245,18 @@ def npy():
         (b"\x89PNG\r\n\x1a\n" + bytes(200), "it is not an .npz file"),
         (npy(), "it is not an .npz file"),
         (b"PK\x03\x04" + bytes(50), "it is not an .npz file"),
-        (npz(fitness=np.zeros(3)), "about is not a file in the archive"),
+        (npz(fitness=np.zeros(3)), "it has no 'about'"),
         (npz(about=np.zeros(3)), ""),
         (npz(about=np.array("[1]")), ""),
         (npz(about=np.array("[" * 100_000)), ""),
-        (npz_with_head(format="taskelites-result"), "it is not a checkpoint, but 'taskelites-result'"),
+        (
+            npz_with_head(format="taskelites-result"),
+            "it has the format 'taskelites-result', not 'taskelites-checkpoint'",
+        ),
         (npz_with_head(version="2"), "its format version must be a whole number"),
         (npz_with_head(version=0), "its format version must be a whole number of at least 1"),
         (npz_with_head(position=250), "its position is 250, but 200 in its name"),
-        (npz_with_head(about=[]), "its about is not a mapping"),
+        (npz_with_head(about=[]), "its about is not a JSON object"),
         (npz_with_head({"arrays/x": np.zeros(9)})[:-30] + bytes(30), ""),
     ],
 )
@@ -343,7 +347,7 @@ def test_a_folder_that_cannot_be_changed_can_be_read(checkpoints, warned, monkey
 
 def test_a_newer_version_is_left_alone(checkpoints, warned):
     path = place(checkpoints, 300, npz_with_head(version=2, position=300, about="of another kind"))
-    with pytest.raises(ValueError, match=r"has format version 2, and this taskelites reads up to 1; upgrade it"):
+    with pytest.raises(te.StorageError, match=r"has format version 2, and this taskelites reads up to 1; upgrade it"):
         checkpoints.load()
     assert path.exists()
     assert warned == []
@@ -414,6 +418,7 @@ def test_the_old_go_only_after_the_new_is_safe(checkpoints, monkeypatch):
 SAVE_UNTIL_KILLED = """
 import os, random, signal, sys, time, pathlib
 import numpy as np
+import taskelites as te
 from taskelites.runs.checkpoint import Checkpoints
 
 def stop(message):

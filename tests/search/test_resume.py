@@ -1,7 +1,6 @@
 """Runs that survive: whatever stops them, they go on, and find what they would have found without."""
 
 import functools
-import json
 import os
 import shutil
 import signal
@@ -376,7 +375,7 @@ def test_only_the_same_run_goes_on(tmp_path):
     with pytest.raises(FileExistsError, match="it contains no run to resume"):
         run(out=tmp_path / "other", resume=True)
     (out / "run.json").write_text("{")
-    with pytest.raises(ValueError, match=r"run.json' is damaged or not of a taskelites run"):
+    with pytest.raises(te.StorageError, match=r"run.json' is damaged or not of a taskelites run"):
         run(out=out, resume=True)
 
 
@@ -395,9 +394,9 @@ def test_other_code_and_other_versions_are_told_of(tmp_path):
     second.__name__ = "first"
     problem = {"bounds": (0, 1), "dim": 2, "call": "batch"}
     te.solve(first, TASKS, evaluations=300, out=tmp_path / "run", **problem)
-    plan = json.loads((tmp_path / "run" / "run.json").read_text())
-    plan["plan"]["versions"]["numpy"] = "1.0"
-    (tmp_path / "run" / "run.json").write_text(json.dumps(plan))
+    folder = RunFolder(tmp_path / "run", resume=True)
+    folder.known["plan"]["versions"]["numpy"] = "1.0"
+    folder.write_plan(folder.known)
     with pytest.warns(UserWarning, match="other versions|code of the fitness") as caught:
         te.solve(second, TASKS, evaluations=400, out=tmp_path / "run", resume=True, **problem)
     assert sum(item.category is UserWarning for item in caught) == 2

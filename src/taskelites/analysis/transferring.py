@@ -3,7 +3,6 @@
 import hashlib
 import json
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -14,12 +13,12 @@ import numpy as np
 
 from taskelites.analysis.elites import chosen_elites, ranking
 from taskelites.analysis.evaluate import Rows, Trial, make_trial
-from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError
+from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError, StorageError
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
 from taskelites.problem.problem import Call
 from taskelites.results.result import Result
 from taskelites.runs.identity import code_of, text_of
-from taskelites.storage import write_arrays
+from taskelites.storage import ArrayFile, Layout, reading, write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -277,23 +276,29 @@ class _File:
         """Return saved values, or None if there are none.
 
         Raises:
-            ValueError: if the file is from something else and must not be overwritten.
+            StorageError: if the file is damaged and must not be overwritten.
+            ValueError: if it is from another analysis and must not be overwritten.
         """
         if not self.path.exists():
             return None
+        layout: Layout = {"identity": ("U", ()), "total": ("iu", ()), "values": ("f", ("values",))}
+        remedy = "path must be a new file or one saved by the same analysis"
         try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                values: Any = kept["values"]
-                same = str(kept["identity"]) == self._identity and int(kept["total"]) == self._total
-                if same and values.dtype == np.float64 and values.ndim == 1 and len(values) <= self._total:
-                    return np.asarray(values)
-                reason = "is from other elites, tasks or another fitness"
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            reason = f"is damaged or another kind of file ({error})"
-        if self._overwrite:  # its values can be evaluated again
+            with reading(self.path, "another kind of file", remedy), self.path.open("rb") as file:
+                kept = ArrayFile(file).read(layout)
+        except StorageError:
+            if self._overwrite:  # its values can be evaluated again
+                return None
+            raise
+        values = kept["values"]
+        same = str(kept["identity"]) == self._identity and int(kept["total"]) == self._total
+        if same and values.dtype == np.float64 and len(values) <= self._total:
+            return values
+        if self._overwrite:
             return None
         raise InvalidValueError(
-            f"path must be a new file or one saved by the same analysis, but {str(self.path)!r} {reason}"
+            f"path must be a new file or one saved by the same analysis, but {str(self.path)!r} is from other elites, "
+            "tasks or another fitness"
         )
 
 

@@ -20,6 +20,7 @@ from scipy.spatial import KDTree
 
 from taskelites.disk_cache import cached_array
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, finite_array, one_of, whole_number
+from taskelites.storage import MALFORMED, escaped, read_array, reason_of
 
 # The table of neighbours has n^2 16-bit entries: 200 MB at this limit. Above it, the tournament is simulated.
 TABLE_LIMIT = 10_000
@@ -45,15 +46,15 @@ class Names(tuple[str, ...]):
 def column_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the column names of descriptors in a table of results.
 
-    A column has the name of its descriptor. Names that the table uses for other columns are prefixed with
-    `descriptor_`, repeatedly if the result is the name of another descriptor. `te.Tasks` rejects such names, but
-    results of earlier versions may contain them.
+    A column has the name of its descriptor, with lone surrogates as escapes. Names that the table uses for other
+    columns are prefixed with `descriptor_`, repeatedly if the result is the name of another descriptor. `te.Tasks`
+    rejects such names, but results of earlier versions may contain them.
 
     Example:
         >>> column_names(["load", "optimum", "solution_3"])
         ('load', 'descriptor_optimum', 'descriptor_solution_3')
     """
-    own = list(names)
+    own = [escaped(name) for name in names]
     columns = []
     for name in own:
         column = name
@@ -477,9 +478,10 @@ def read(path: str | PathLike[str], *, scale: str | None = None) -> Tasks:
     names = None
     if kind == ".npy":
         try:
-            values: Any = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise InvalidValueError(f"{str(path)!r} is not a readable .npy file: {error}") from None
+            with path.open("rb") as file:
+                values: Any = read_array(file)
+        except MALFORMED as error:
+            raise InvalidValueError(f"{str(path)!r} is not a readable .npy file: {reason_of(error)}") from None
     else:
         names, values = _read_csv(path)
     return Tasks(descriptors=values, scale=scale, names=names)

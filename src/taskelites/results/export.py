@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "parquet", "npz")
 _SOLUTION = re.compile(r"solution_\d+")
+# Spreadsheets take a text that begins with one of these for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def one_table(runs: Sequence[tuple[Mapping[str, Any], Result]]) -> "pd.DataFrame":
@@ -126,7 +128,7 @@ def _is_export(path: Path, kind: str) -> bool:
     return {"task_id", "fitness", "last_improved"} <= set(names)
 
 
-def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -> None:
+def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str], *, formulas: bool = False) -> None:
     """Write a table atomically, in the format given by the file extension.
 
     A `.npz` file has one array per column, except for the solutions, which are one array `solutions (rows, dim)`, and
@@ -137,6 +139,7 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -
         path: file ending in `.csv`, `.parquet` or `.npz`.
         frame: table from `one_table`.
         descriptors: names of the descriptors; `column_names` maps them to columns.
+        formulas: for CSV, see `no_formulas`.
 
     Example:
         >>> import tempfile, numpy as np, taskelites as te
@@ -149,15 +152,69 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str]) -
     kind = format_of(path, None)
     if kind == "npz":
         write_arrays(path, _arrays(frame, descriptors))
-        return
+    elif kind == "csv":
+        write_csv(path, frame, formulas=formulas)
+    else:
+        write_whole(path, lambda file: frame.to_parquet(file, engine="pyarrow", index=False))
+
+
+def write_csv(path: Path, frame: "pd.DataFrame", *, formulas: bool = False, float_format: str | None = None) -> None:
+    """Write a table as CSV, atomically.
+
+    Args:
+        path: the file.
+        frame: the table.
+        formulas: see `no_formulas`.
+        float_format: as for `DataFrame.to_csv`.
+    """
+    shown = frame if formulas else no_formulas(frame)
+    texts = [column for _, column in frame.items() if column.dtype.kind == "O"]
+    # Else a carriage return would begin a row: the csv module quotes none that is no part of the line terminator.
+    unquoted = any("\r" in text for column in [frame.columns, *texts] for text in column if isinstance(text, str))
+    options: dict[str, Any] = {"errors": "backslashreplace", "float_format": float_format}
+    options["quoting"] = csv.QUOTE_NONNUMERIC if unquoted else csv.QUOTE_MINIMAL
 
     def write(file: BinaryIO) -> None:
-        if kind == "csv":
-            frame.to_csv(file, index=False, mode="wb", lineterminator="\n", errors="backslashreplace")
-        else:
-            frame.to_parquet(file, engine="pyarrow", index=False)
+        shown.to_csv(file, index=False, mode="wb", lineterminator="\n", **options)
 
     write_whole(path, write)
+
+
+def no_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
+    r"""Return a table in which no text or column name is a formula for a spreadsheet.
+
+    A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe in front, which
+    spreadsheets do not show. `formulas=True` of the functions that write CSV leaves texts as they are. Numbers never
+    change.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"task": ["=1+1", "plain"], "fitness": [-1.0, 2.0]})
+        >>> print(no_formulas(table).to_csv(index=False))
+        task,fitness
+        '=1+1,-1.0
+        plain,2.0
+    """
+
+    def changed(value: Any) -> Any:
+        return no_formula(value) if isinstance(value, str) else value
+
+    whole = frame.copy(deep=False)
+    for place, (_, column) in enumerate(frame.items()):
+        if column.dtype.kind == "O":
+            whole.isetitem(place, column.map(changed).to_numpy())
+    whole.columns = [changed(name) for name in frame.columns]
+    return whole
+
+
+def no_formula(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula.
+
+    Example:
+        >>> no_formula("=1+1"), no_formula("load")
+        ("'=1+1", 'load')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.ndarray]:

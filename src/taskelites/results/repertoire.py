@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PREFIX = "repertoire_"
+# The arrays in a file: allowed dtype kinds, and axes.
+LAYOUT = {
+    "numbers": ("iu", ("kept",)),
+    "solutions": ("f", ("kept", "dimensions")),
+    "fitness": ("f", ("kept",)),
+    "behaviour": ("f", ("kept", "behaviours")),
+    "tasks": ("f", ("kept", "descriptors")),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,29 +107,20 @@ class Repertoire:
         """Create a repertoire from the arrays of a file, or return None if there is none.
 
         Args:
-            contents: arrays by name.
+            contents: arrays by name, of the shapes in `LAYOUT`.
             tasks: number of tasks of the result.
             dim: length of its solutions.
 
         Raises:
-            ValueError: if the arrays are inconsistent.
+            ValueError, KeyError: if the arrays are inconsistent, or some are missing.
         """
-        if f"{PREFIX}fitness" not in contents:
+        columns = {name: contents[f"{PREFIX}{name}"] for name in LAYOUT if f"{PREFIX}{name}" in contents}
+        if not columns:
             return None
-        layout = {"numbers": ("iu", 1), "solutions": ("f", 2), "fitness": ("f", 1), "behaviour": ("f", 2)}
-        layout["tasks"] = ("f", 2)
-        columns = {name: contents.get(f"{PREFIX}{name}") for name in layout}
-        rows = len(contents[f"{PREFIX}fitness"])
-        for name, (kinds, ndim) in layout.items():
-            column = columns[name]
-            if column is None and name in ("behaviour", "tasks"):
-                continue
-            if column is None or column.dtype.kind not in kinds or column.ndim != ndim or len(column) != rows:
-                raise InvalidValueError(f"the {name} of its repertoire must be a numeric array with {rows} rows")
-        numbers, solutions = contents[f"{PREFIX}numbers"], contents[f"{PREFIX}solutions"]
-        if solutions.shape[1] != dim or (rows and not 0 <= numbers.min() <= numbers.max() < tasks):
+        numbers, solutions = columns["numbers"], columns["solutions"]
+        if solutions.shape[1] != dim or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < tasks):
             raise InvalidValueError("its repertoire does not match the number of tasks or the length of the solutions")
-        return cls(**columns)  # type: ignore[arg-type]  # as above
+        return cls(**columns)
 
 
 def _numbered(name: str, rows: np.ndarray | None) -> dict[str, np.ndarray]:

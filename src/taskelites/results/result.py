@@ -1,9 +1,5 @@
 """The result of a run, with methods to summarise, save, plot and reuse it."""
 
-import json
-import operator
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -16,8 +12,9 @@ from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, whole_number
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
-from taskelites.results.repertoire import Repertoire
-from taskelites.storage import check_format, write_arrays
+from taskelites.results.repertoire import LAYOUT as REPERTOIRE_LAYOUT
+from taskelites.results.repertoire import PREFIX, Repertoire
+from taskelites.storage import ArrayFile, as_member, check_format, escaped, reading, write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,19 +23,22 @@ if TYPE_CHECKING:
 
 FORMAT = "taskelites-result"
 FORMAT_VERSION = 1
-# Exceptions of NumPy, zipfile and JSON for a truncated, modified or foreign file.
-_READ_ERRORS = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError, OverflowError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 _ARRAYS = ("solutions", "fitness", "task_evaluations", "last_improved")
-# Arrays with one entry per task: name, allowed dtype kinds, number of dimensions.
-_LAYOUT = (
-    *(("solutions", "f", 2), ("fitness", "f", 1), ("task_evaluations", "iu", 1), ("last_improved", "iu", 1)),
-    *(("optimum", "f", 1), ("worst", "f", 1), ("corrected", "f", 1), ("deviation", "f", 1)),
-)
 # Arrays that a result need not have.
 _OPTIONAL = ("optimum", "worst", "corrected", "deviation")
+_LAYOUT = {
+    "solutions": ("f", ("tasks", "dimensions")),
+    "task_evaluations": ("iu", ("tasks",)),
+    "last_improved": ("iu", ("tasks",)),
+    **dict.fromkeys(("fitness", *_OPTIONAL), ("f", ("tasks",))),
+    "descriptors": ("f", ("tasks", "descriptors")),
+    "task_texts": ("u", ("bytes of texts",)),
+    "task_text_ends": ("i", ("tasks",)),
+    "history_*": ("biufU", ("points",)),
+    **{f"{PREFIX}{name}": entry for name, entry in REPERTOIRE_LAYOUT.items()},
+}
+# The types of those settings that this library reads.
+_SETTINGS = {"algorithm": dict, "options": dict, "versions": dict, "tasks": dict, "problem": str, "call": str}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,7 +261,7 @@ class Result:
 
         columns: dict[str, Any] = {"task_id": np.arange(len(self))}
         if self.tasks.objects is not None:
-            columns["task"] = [str(task) for task in self.tasks.objects]
+            columns["task"] = [escaped(str(task)) for task in self.tasks.objects]
         if self.tasks.descriptors is not None:
             columns |= dict(zip(column_names(self.tasks.names), self.tasks.descriptors.T, strict=True))
         columns["fitness"] = self.fitness
@@ -492,8 +492,7 @@ class Result:
         if not path.parent.is_dir():
             raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
         arrays, about = self._contents()
-
-        write_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
+        write_arrays(path, {"about": as_member(about), **arrays})
         return path
 
     def _contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -502,6 +501,8 @@ class Result:
         arrays |= {name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None}
         if self.tasks.descriptors is not None:
             arrays["descriptors"] = self.tasks.descriptors
+        if self.tasks.objects is not None:
+            arrays |= _text_arrays([str(task) for task in self.tasks.objects])
         if self.repertoire is not None:
             arrays |= self.repertoire.to_arrays()
         about = {
@@ -517,7 +518,6 @@ class Result:
             "settings": self.settings,
             "task_names": list(self.tasks.names),
             "task_scale": self.tasks.scale,
-            "task_objects": None if self.tasks.objects is None else [str(task) for task in self.tasks.objects],
         }
         return arrays, about
 
@@ -537,7 +537,7 @@ def load(path: str | PathLike[str]) -> Result:
 
     Raises:
         FileNotFoundError: if there is no result.
-        ValueError: if the file is damaged, not a result, or from a newer version.
+        StorageError: if the file is damaged, not a result, or from a newer version.
 
     Example:
         >>> import taskelites as te
@@ -551,51 +551,93 @@ def load(path: str | PathLike[str]) -> Result:
         below = sorted(folder.parent.name for folder in path.glob("*/result.npz")) if path.is_dir() else []
         hint = f"; there are some in its folders {below[0]!r} to {below[-1]!r}" if below else ""
         raise MissingFileError(f"there is no result {str(file)!r}{hint}")
-    try:
-        if not zipfile.is_zipfile(file):
-            raise InvalidValueError("it is not a .npz file")
-        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            contents = {name: archive[name] for name in archive.files}
-        about = json.loads(str(contents["about"]))
-        kind, version = about["format"], int(about["version"])
-    except _READ_ERRORS as error:
-        raise InvalidValueError(f"{str(file)!r} is damaged or not a taskelites result ({error})") from None
-    check_format(file, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
-    try:
-        return _from_contents(contents, about)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidValueError(f"{str(file)!r} is damaged: {error}") from None
+    remedy = "restore it, or resume its run, which writes it again from the last checkpoint"
+    with reading(file, "not a taskelites result", remedy), file.open("rb") as stream:
+        members = ArrayFile(stream)
+        about = members.document()
+        check_format(file, about, expected=FORMAT, newest=FORMAT_VERSION)
+        return _from_contents(members.read(_LAYOUT, optional=_LAYOUT.keys() - set(_ARRAYS)), about)
 
 
 def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Result:
-    number = len(contents["fitness"])
-    for name, kinds, ndim in _LAYOUT:
-        if name in contents and (contents[name].dtype.kind not in kinds or contents[name].ndim != ndim):
-            raise InvalidValueError(f"its {name} must be a numeric array with {ndim} dimensions")
-        if name in contents and len(contents[name]) != number:
-            raise InvalidValueError("its arrays have different lengths")
-    tasks = Tasks(
-        about["task_objects"],
-        descriptors=contents.get("descriptors"),
-        scale=about["task_scale"],
-        names=Names(about["task_names"] or ()) or None,
-    )
-    if len(tasks) != number:
-        raise InvalidValueError("its arrays have different lengths")
+    """Return the result in a file, after a check of its values.
+
+    Raises:
+        ValueError, TypeError, KeyError: if a value is missing or wrong.
+    """
+    number, dim = contents["solutions"].shape
+    if dim == 0:
+        raise InvalidValueError("its solutions must have at least one dimension")
+    evaluations = _count(about, "evaluations")
+    last_improved = contents["last_improved"]
+    if (contents["task_evaluations"] < 0).any() or (last_improved < 0).any():
+        raise InvalidValueError("its numbers of evaluations per task must be at least 0")
+    names = about["task_names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(f"its task_names must be a list of texts, not {names!r}")
+    objects = None
+    if "task_texts" in contents:
+        objects = _texts(contents["task_texts"], contents["task_text_ends"])
+    history = {
+        name.removeprefix("history_"): column for name, column in contents.items() if name.startswith("history_")
+    }
+    if set(about["history"]) != set(history):
+        raise InvalidValueError(f"its history must have the columns {about['history']}, not {list(history)}")
     return Result(
         **{name: contents[name] for name in _ARRAYS},
-        tasks=tasks,
-        evaluations=operator.index(about["evaluations"]),
-        failed=operator.index(about["failed"]),
-        infeasible=operator.index(about["infeasible"]),
-        failures={str(kind): operator.index(number) for kind, number in about.get("failures", {}).items()},
-        retried=operator.index(about.get("retried", 0)),
-        history={name: contents[f"history_{name}"] for name in about["history"]},
-        settings=about["settings"],
-        samples=operator.index(about.get("samples", 0)),
+        tasks=Tasks(
+            objects,
+            descriptors=contents.get("descriptors"),
+            scale=about["task_scale"],
+            names=Names(names) or None,
+        ),
+        evaluations=evaluations,
+        failed=_count(about, "failed"),
+        infeasible=_count(about, "infeasible"),
+        failures={kind: _count(about["failures"], kind) for kind in about.get("failures", {})},
+        retried=_count({"retried": 0} | about, "retried"),
+        history={name: history[name] for name in about["history"]},
+        settings=_checked_settings(about["settings"]),
+        samples=_count({"samples": 0} | about, "samples"),
         optimum=contents.get("optimum"),
         worst=contents.get("worst"),
         corrected=contents.get("corrected"),
         deviation=contents.get("deviation"),
-        repertoire=Repertoire.from_arrays(contents, number, contents["solutions"].shape[1]),
+        repertoire=Repertoire.from_arrays(contents, number, dim),
     )
+
+
+def _count(values: dict[str, Any], name: str) -> int:
+    return whole_number(f"its {name}", values[name], least=0)
+
+
+def _checked_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings in a file, whose values may be wrong.
+
+    Raises:
+        ValueError, TypeError: if one that this library reads is wrong.
+    """
+    if not isinstance(settings, dict):
+        raise InvalidTypeError(f"its settings must be a JSON object, not {settings!r}")
+    for name, kind in _SETTINGS.items():
+        if not isinstance(settings.get(name, kind()), kind):
+            raise InvalidTypeError(f"its setting {name!r} must be of type {kind.__name__}, not {settings[name]!r}")
+    for name in ("samples", "side_by_side", "ahead", "batch_size"):
+        if name in settings:
+            whole_number(f"its setting {name!r}", settings[name], least=1)
+    return settings
+
+
+def _text_arrays(texts: list[str]) -> dict[str, np.ndarray]:
+    """Return texts as bytes and the end of each: one long text does not make the others long."""
+    encoded = [text.encode(errors="surrogatepass") for text in texts]
+    ends = np.cumsum([len(data) for data in encoded], dtype=np.int64)
+    return {"task_texts": np.frombuffer(b"".join(encoded), np.uint8), "task_text_ends": ends}
+
+
+def _texts(data: np.ndarray, ends: np.ndarray) -> list[str]:
+    whole, begins = data.tobytes(), [0, *ends[:-1].tolist()]
+    pairs = list(zip(begins, ends.tolist(), strict=True))
+    if any(not 0 <= begin <= end <= len(whole) for begin, end in pairs):
+        raise InvalidValueError("the texts of its tasks do not fit together")
+    return [whole[begin:end].decode(errors="surrogatepass") for begin, end in pairs]

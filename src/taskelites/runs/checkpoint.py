@@ -1,15 +1,12 @@
 """Checkpoints: the state of a run on disk, written atomically and with a checksum."""
 
+import errno
 import hashlib
 import io
-import json
 import os
 import re
 import stat
-import struct
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +16,16 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, StorageError, whole_number
-from taskelites.storage import sync_folder, write_whole
+from taskelites.storage import (
+    MALFORMED,
+    ArrayFile,
+    as_member,
+    check_format,
+    reason_of,
+    refuse_link,
+    sync_folder,
+    write_whole,
+)
 
 FORMAT = "taskelites-checkpoint"
 FORMAT_VERSION = 1
@@ -30,12 +36,6 @@ _LEFT_OVER = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+\.part")
 _PREFIX = "arrays/"
 # Dtypes that NumPy writes and reads back without pickle: numbers, booleans, text and times.
 _KINDS = "biufcSUmM"
-# The errors that NumPy, zip and JSON raise for bytes that are not a checkpoint. MemoryError is not one of them: a good
-# file must not count as damaged because memory is short.
-_UNREADABLE = (
-    *(ValueError, KeyError, TypeError, EOFError, OSError, AttributeError, RuntimeError, OverflowError),
-    *(zipfile.BadZipFile, zlib.error, struct.error),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,7 @@ class Checkpoint:
         position: the number of evaluations at which it was saved.
         arrays: the arrays of the state by name.
         about: the other values of the state, as JSON: tuples are lists, and keys are text.
+        path: the file, for messages.
 
     Example:
         >>> Checkpoint(500, {"fitness": np.zeros(3)}, {"seed": 1}).position
@@ -55,6 +56,7 @@ class Checkpoint:
     position: int
     arrays: dict[str, np.ndarray]
     about: dict[str, Any]
+    path: Path = Path()
 
 
 class Checkpoints:
@@ -66,6 +68,8 @@ class Checkpoints:
     Args:
         folder: the folder of the checkpoints; the first save makes it.
         warn: called with one sentence per damaged file; by default, a Python warning.
+        run: the `id` of the run and a `digest` of its settings, tasks and seed, which each file repeats. A file of
+            another run is refused. None accepts any file.
 
     Example:
         >>> import tempfile
@@ -78,9 +82,12 @@ class Checkpoints:
         array([0., 1., 2.])
     """
 
-    def __init__(self, folder: Path, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, folder: Path, warn: Callable[[str], None] | None = None, run: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = Path(folder)
         self._warn = warn if warn is not None else _python_warning
+        self._run = None if run is None else dict(run)
 
     def save(self, position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Path:
         """Write a checkpoint, and keep the one before it.
@@ -92,7 +99,7 @@ class Checkpoints:
             OSError: if it can't be written, as when the disk is full; earlier checkpoints are intact.
         """
         position = whole_number("position", position, least=0, most=10**12 - 1)
-        data = _pack(position, arrays, about)
+        data = _pack(position, arrays, about, self._run)
         self._make_folder()
         self._remove_left_overs()
         checksum = hashlib.sha256(data).hexdigest()[:16]
@@ -115,8 +122,7 @@ class Checkpoints:
         A damaged file is renamed to end in `.damaged`, with a warning, and the one before it is used.
 
         Raises:
-            OSError: if a file exists but can't be read.
-            ValueError: if a file is from a newer version.
+            StorageError: if a file exists but can't be read, is from a newer version, or is of another run.
         """
         found = None
         damaged = []
@@ -124,7 +130,7 @@ class Checkpoints:
             if position is not None and file.position != position:
                 continue
             try:
-                found = _read(file)
+                found = _read(file, self._run)
                 break
             except _DamagedError as error:
                 damaged.append((file.path, str(error)))
@@ -158,6 +164,7 @@ class Checkpoints:
             raise _explained(error, "read the checkpoint folder", self._folder) from error
 
     def _make_folder(self) -> None:
+        refuse_link(self._folder)
         if self._folder.is_dir():
             return
         try:
@@ -206,13 +213,15 @@ class _DamagedError(Exception):
     """The file differs from what was saved under its name."""
 
 
-def _pack(position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> memoryview:
+def _pack(
+    position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any], run: Mapping[str, str] | None
+) -> memoryview:
     """Return the bytes of the file of a checkpoint."""
+    head = {"format": FORMAT, "version": FORMAT_VERSION, "position": position, "run": run, "about": dict(about)}
     try:
-        text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, "position": position, "about": dict(about)})
+        members = {"about": as_member(head)}
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(f"about must contain only values that JSON can represent: {error}") from None
-    members = {"about": np.array(text)}
     for name, value in arrays.items():
         array = np.asarray(value)
         if array.dtype.kind not in _KINDS:  # savez would pickle an object, and lose the dtype bfloat16
@@ -224,7 +233,7 @@ def _pack(position: int, arrays: Mapping[str, np.ndarray], about: Mapping[str, A
     return buffer.getbuffer()
 
 
-def _read(file: _File) -> Checkpoint:
+def _read(file: _File, run: Mapping[str, str] | None) -> Checkpoint:
     """Read and check a file."""
     try:
         data = file.path.read_bytes()
@@ -235,38 +244,26 @@ def _read(file: _File) -> Checkpoint:
     if hashlib.sha256(data).hexdigest()[:16] != file.checksum:
         raise _DamagedError("its bytes do not match the checksum in its name")
     try:
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            raise InvalidValueError("it is not an .npz file")
-        with np.load(io.BytesIO(data), allow_pickle=False) as members:
-            head = json.loads(str(members["about"]))
-            if head["format"] != FORMAT:
-                raise InvalidValueError(f"it is not a checkpoint, but {head['format']!r}")
-            version = whole_number("its format version", head["version"], least=1)
-            if version <= FORMAT_VERSION:
-                return _unpack(file.position, head, members)
-    except _UNREADABLE as error:
-        raise _DamagedError(f"it can't be read as a checkpoint: {error}") from None
-    raise InvalidValueError(
-        f"the checkpoint {str(file.path)!r} has format version {version}, and this taskelites reads up to "
-        f"{FORMAT_VERSION}; upgrade it"
-    )
-
-
-def _unpack(position: int, head: dict[str, Any], members: Any) -> Checkpoint:
-    if head["position"] != position:
-        raise InvalidValueError(f"its position is {head['position']!r}, but {position} in its name")
-    if not isinstance(head["about"], dict):
-        raise InvalidValueError("its about is not a mapping")
-    arrays = {}
-    for name in members.files:
-        if not name.startswith(_PREFIX):
-            continue
-        # With the suffix, since "x.npy" alone could be the array "x.npy" or the file of "x".
-        array = members[f"{name}.npy"]
-        if not isinstance(array, np.ndarray):
-            raise InvalidValueError(f"its member {name!r} is not an array")
-        arrays[unquote(name.removeprefix(_PREFIX))] = array
-    return Checkpoint(position, arrays, head["about"])
+        members = ArrayFile(io.BytesIO(data))
+        head = members.document()
+        check_format(file.path, head, expected=FORMAT, newest=FORMAT_VERSION)
+        if head["position"] != file.position:
+            raise InvalidValueError(f"its position is {head['position']!r}, but {file.position} in its name")
+        if not isinstance(head["about"], dict):
+            raise InvalidTypeError("its about is not a JSON object")
+        packed = members.read({f"{_PREFIX}*": (_KINDS, None)})
+    except StorageError:  # of a newer version
+        raise
+    except MALFORMED as error:
+        raise _DamagedError(f"it can't be read as a checkpoint: {reason_of(error)}") from None
+    if run is not None and head.get("run") != run:
+        raise StorageError(
+            errno.EBADMSG,
+            f"the checkpoint {str(file.path)!r} is of another run (or of other settings, tasks or another seed), so "
+            "this run can't continue from it; move it back to the folder that it was copied from, or remove it",
+        )
+    arrays = {unquote(name.removeprefix(_PREFIX)): array for name, array in packed.items()}
+    return Checkpoint(file.position, arrays, head["about"], file.path)
 
 
 def _remove(path: Path) -> None:

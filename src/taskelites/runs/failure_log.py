@@ -1,19 +1,20 @@
 """The failed evaluations of a run: counts per kind, and the first of each kind with all details."""
 
-import json
 import reprlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskelites.errors import FitnessError, InvalidValueError, MissingFileError, whole_number
+from taskelites.errors import FitnessError, InvalidTypeError, InvalidValueError, MissingFileError, whole_number
 from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.caller import shown
 from taskelites.runs.folder import RunFolder
+from taskelites.storage import MALFORMED, MOST_UNPACKED, parse_json, read_text, reading
 
 # Failures of each kind that are kept with all details.
 _KEPT = 100
@@ -136,13 +137,24 @@ class FailureLog:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Continue from a snapshot."""
-        self.counts = Counter(kept["counts"])
-        self.first = None if kept["first"] is None else Failure(*kept["first"])
-        for name in ("retried", "where", "recorded", "succeeded", "streak"):
-            setattr(self, name, kept[name])
+        """Continue from a snapshot.
+
+        Raises:
+            ValueError, TypeError, KeyError: if it is malformed.
+        """
+        self.counts = Counter({kind: _count(kept["counts"], kind) for kind in kept["counts"]})
+        first = kept["first"]
+        if not all(isinstance(text, str) for text in [kept["where"], *(first or ())]):
+            raise InvalidTypeError("its failures must have texts")
+        self.first = None if first is None else Failure(*first)
+        self.where, self.succeeded = kept["where"], bool(kept["succeeded"])
+        self.retried, self.recorded, self.streak = (_count(kept, name) for name in ("retried", "recorded", "streak"))
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
+
+
+def _count(values: dict[str, Any], name: str) -> int:
+    return whole_number(f"its {name}", values[name], least=0)
 
 
 def raise_first(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> None:
@@ -195,6 +207,7 @@ def failures(run: Any) -> list[FailedEvaluation]:
 
     Raises:
         FileNotFoundError: if the folder does not exist.
+        StorageError: if `failures.jsonl` can't be read or is larger than 1 GiB. Malformed lines are left out.
 
     Example:
         >>> import tempfile, taskelites as te
@@ -205,14 +218,27 @@ def failures(run: Any) -> list[FailedEvaluation]:
     if not folder.is_dir():
         raise MissingFileError(f"there is no run folder {str(folder)!r}")
     path = folder / "failures.jsonl"
+    if not path.is_file():
+        return []
+    with reading(path, "not of a taskelites run", "restore it, or remove it"):
+        lines = read_text(path, MOST_UNPACKED).split("\n")
     found = []
-    for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else ():
-        try:
-            record = json.loads(line)
-            found.append(FailedEvaluation(**record | {"solution": np.array(record["solution"], np.float64)}))
-        except (ValueError, TypeError, KeyError):  # a killed run can leave half a line
-            continue
+    for line in lines:
+        with suppress(*MALFORMED):  # a killed run can leave half a line
+            found.append(_failure_of(parse_json(line)))
     return found
+
+
+def _failure_of(record: dict[str, Any]) -> FailedEvaluation:
+    """Return the failure in a line of `failures.jsonl`, after a check of its values."""
+    for name in ("id", "evaluation", "task", "tries"):
+        _count(record, name)
+    if not all(isinstance(record[name], str) for name in ("kind", "message", "traceback")):
+        raise InvalidTypeError("its kind, message and traceback must be texts")
+    solution = np.array(record["solution"], np.float64)
+    if solution.ndim != 1:
+        raise InvalidValueError("its solution must be a list of numbers")
+    return FailedEvaluation(**record | {"solution": solution})
 
 
 def read_failure(run: Any, number: int) -> FailedEvaluation:

@@ -8,24 +8,30 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import secrets
+from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from taskelites.errors import ExistingFileError, InvalidValueError, StorageError
+from taskelites.errors import ExistingFileError, InvalidTypeError, InvalidValueError, whole_number
+from taskelites.results.export import no_formula
 from taskelites.results.result import Result
 from taskelites.runs.checkpoint import Checkpoints
-from taskelites.storage import check_format, write_text
+from taskelites.storage import appending, read_json, reading, refuse_link, write_json, write_text
 
 FORMAT = "taskelites-run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Files that a run killed at its very start can leave behind.
 _TRACES = re.compile(r"\.lock|run\.log|\..*\.part")
+# What a run writes to. A link by one of these names, in a folder from a stranger, would lead to other places.
+_OWN = re.compile(
+    r"\.lock|run\.(json|log)|settings\.json|metrics\.csv|failures\.jsonl|result\.npz|report\.html|checkpoints|workers"
+    r"|replicate-[0-9]+"
+)
 
 
 class RunFolder:
@@ -37,7 +43,12 @@ class RunFolder:
 
     Raises:
         FileExistsError: if `path` is a file, or a folder with other contents.
-        ValueError: if its `run.json` is damaged or from a newer version.
+        StorageError: if its `run.json` is damaged or from a newer version, or one of the files that a run writes is a
+            symbolic link.
+
+    Attributes:
+        run_id: the id of the run, which its checkpoints repeat.
+        known: the contents of `run.json`, if there is a run.
 
     Example:
         >>> import tempfile
@@ -50,6 +61,7 @@ class RunFolder:
         self.named = str(path)
         self.path = Path(path).absolute()  # a fitness may change the working directory
         self.known = read_plan(self.path) if resume else None
+        self.run_id = _id_of(self.known)
         if self.path.is_file() or (self.known is None and _holds_anything(self.path)):
             hint = "it contains no run to resume" if resume else "a run never overwrites files"
             other = "" if resume or not (self.path / "run.json").exists() else ", or resume the run in it"
@@ -60,18 +72,36 @@ class RunFolder:
             raise OSError(
                 error.errno, f"could not make the run folder {self.named!r}: {error.strerror}; check the path"
             ) from error
+        _refuse_links(self.path)
         self.checkpoints = Checkpoints(self.path / "checkpoints", self.log)
 
     @classmethod
-    def part(cls, path: Path) -> "RunFolder":
-        """Make or open the folder of one replicate, without checking its contents."""
+    def part(cls, path: Path, run_id: str | None = None) -> "RunFolder":
+        """Make or open the folder of one replicate, without checking its contents.
+
+        Args:
+            path: path of the folder.
+            run_id: the id of the run; by default that in its `run.json`, or a new one.
+        """
+        refuse_link(path)
         path.mkdir(exist_ok=True)
+        _refuse_links(path)
         folder = cls.__new__(cls)
         folder.path = path
         folder.named = str(path)
-        folder.known = None
+        folder.known = None if run_id else read_plan(path)
+        folder.run_id = run_id or _id_of(folder.known)
         folder.checkpoints = Checkpoints(path / "checkpoints", folder.log)
         return folder
+
+    def identify(self, digest: str) -> None:
+        """Accept only checkpoints of this run.
+
+        Args:
+            digest: hash of its settings, tasks and seed.
+        """
+        run = {"id": self.run_id, "digest": digest}
+        self.checkpoints = Checkpoints(self.path / "checkpoints", self.log, run)
 
     @classmethod
     def under(cls, parent: str | PathLike[str], name: str) -> "RunFolder":
@@ -90,26 +120,26 @@ class RunFolder:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Write `run.json`; from now on the run can be resumed."""
-        document = {"format": FORMAT, "version": FORMAT_VERSION} | dict(plan)
-        write_text(self.path / "run.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "id": self.run_id}
+        write_json(self.path / "run.json", document | dict(plan))
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Write `settings.json`."""
-        write_text(self.path / "settings.json", json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+        """Write `settings.json`, a copy for people of what `result.npz` has: nothing reads it."""
+        write_json(self.path / "settings.json", settings)
 
     def log(self, text: str) -> None:
         """Add a line to the log."""
         stamp = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-        with _appended(self.path / "run.log") as file:
+        with appending(self.path / "run.log") as file:
             file.write(f"{stamp}  {text}\n")
 
     def add_metrics(self, row: Mapping[str, Any]) -> None:
         """Append a row to the metrics."""
         path = self.path / "metrics.csv"
-        with _appended(path) as file:
+        with appending(path) as file:
             rows = csv.writer(file)
             if file.tell() == 0:
-                rows.writerow(row)
+                rows.writerow(map(no_formula, row))
             rows.writerow(row.values())
 
     def write_metrics(self, history: Mapping[str, np.ndarray]) -> None:
@@ -117,13 +147,13 @@ class RunFolder:
         table = io.StringIO(newline="")
         rows = csv.writer(table)
         if history:
-            rows.writerow(history)
+            rows.writerow(map(no_formula, history))
             rows.writerows(zip(*(column.tolist() for column in history.values()), strict=True))
         write_text(self.path / "metrics.csv", table.getvalue())
 
     def add_failure(self, record: Mapping[str, Any]) -> None:
         """Append a failed evaluation."""
-        with _appended(self.path / "failures.jsonl") as file:
+        with appending(self.path / "failures.jsonl") as file:
             file.write(json.dumps(record, default=repr) + "\n")
 
     def keep_failures(self, number: int) -> None:
@@ -160,29 +190,42 @@ def read_plan(path: Path) -> dict[str, Any] | None:
     """Return the contents of `run.json`, or None if the folder contains no run.
 
     Raises:
-        ValueError: if it can't be read, is not of a taskelites run, or is from a newer version.
+        StorageError: if it can't be read, is not of a taskelites run, was edited, or is from a newer version.
     """
     file = path / "run.json"
     if not file.is_file():
         return None
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        kind, version = document["format"], int(document["version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidValueError(f"{str(file)!r} is damaged or not of a taskelites run ({error})") from None
-    check_format(file, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
-    return dict(document)
+    what = "not of a taskelites run"
+    remedy = (
+        "restore it, or begin a new run; `taskelites resume` and te.solve(resume=True) take another budget and other "
+        "evaluation options as arguments"
+    )
+    document = read_json(file, expected=FORMAT, newest=FORMAT_VERSION, what=what, remedy=remedy)
+    with reading(file, what, remedy):
+        plan = document.setdefault("plan", {})
+        if not isinstance(plan, dict) or not isinstance(plan.get("versions", {}), dict):
+            raise InvalidTypeError("its plan and versions must be JSON objects")
+        for name in ("evaluations", "replicates"):
+            if plan.get(name) is not None:
+                whole_number(f"its {name}", plan[name], least=1, most=2**31 - 1)
+        texts = {"id": document.get("id"), "code": plan.get("code")}
+        for name, text in texts.items():
+            if text is not None and not isinstance(text, str):
+                raise InvalidTypeError(f"its {name} must be a text, not {text!r}")
+    return document
+
+
+def _id_of(known: Mapping[str, Any] | None) -> str:
+    """Return the id of the run in a folder, or a new one."""
+    return (known or {}).get("id") or secrets.token_hex(8)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise an error if a name that a run writes to is a symbolic link."""
+    for entry in folder.iterdir():
+        if _OWN.fullmatch(entry.name):
+            refuse_link(entry)
 
 
 def _holds_anything(path: Path) -> bool:
     return path.is_dir() and not all(_TRACES.fullmatch(entry.name) for entry in path.iterdir())
-
-
-@contextmanager
-def _appended(path: Path) -> Iterator[TextIO]:
-    """Open a file for appending; characters that UTF-8 can't encode are written as escapes."""
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            yield file
-    except OSError as error:
-        raise StorageError(error.errno, f"could not write {str(path)!r}: {error.strerror or error}") from error

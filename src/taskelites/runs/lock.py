@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 from taskelites.errors import RunInUseError
+from taskelites.storage import refuse_link
 
 _NAME = ".lock"
 _HOLDER = re.compile(r"process ([0-9]+) on host (\S+)\n")
@@ -27,7 +28,7 @@ class RunLock:
 
     Raises:
         RunInUseError: on acquisition, if another process or this one holds the lock.
-        OSError: on acquisition, if the file can't be opened.
+        OSError: on acquisition, if the file can't be opened; a `StorageError`, if it is a symbolic link.
 
     Example:
         >>> import tempfile
@@ -80,6 +81,7 @@ class RunLock:
 
     def _open(self) -> int:
         path = self._folder / _NAME
+        refuse_link(path)
         try:
             # Do not follow a link: the file is truncated.
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)

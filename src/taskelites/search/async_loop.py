@@ -5,6 +5,7 @@ hundred results. A candidate keeps its `origin`, so that a bandit can learn from
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,12 +17,13 @@ from taskelites.evaluation import Dispatcher, Outcomes
 from taskelites.evaluation.engines.inline import Work
 from taskelites.runs import Checkpoint, Snapshot
 from taskelites.runs.failure_log import raise_first
-from taskelites.search.history import Recorder
+from taskelites.search.history import UNFIT, Recorder
 from taskelites.search.job import Job
 from taskelites.search.loop import Control
 from taskelites.search.snapshot import from_arrays, to_arrays
 from taskelites.search.stepper import host_precision
 from taskelites.search.sync_loop import SyncLoop
+from taskelites.storage import reading
 
 # Results per call; fewer are padded.
 _GROUP = 64
@@ -166,7 +168,8 @@ class AsyncLoop(SyncLoop):
     def restore(self, checkpoints: list[Checkpoint | None]) -> None:
         """Continue from a checkpoint, and send again what was not told."""
         super().restore(checkpoints)
-        arrays = {} if checkpoints[0] is None else checkpoints[0].arrays
+        kept = checkpoints[0]
+        arrays, path = ({}, Path()) if kept is None else (kept.arrays, kept.path)
         pending = {name: array for name, array in arrays.items() if name.startswith("pending")}
         if pending:
             rows = len(next(iter(pending.values())))
@@ -175,7 +178,7 @@ class AsyncLoop(SyncLoop):
                 self.stepper.round.candidates,
             )
             self._table = _Table(self.stepper.round.candidates)
-            with host_precision():
+            with reading(path, *UNFIT), host_precision():
                 self._ready = self._table.add(from_arrays("pending", like, pending))
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from taskelites.algorithms import Candidates, Core, Elites, about_algorithm
 from taskelites.algorithms.interface import NOWHERE, Columns, Kept
 from taskelites.core import metrics
+from taskelites.core.archive import Archive
+from taskelites.errors import InvalidValueError
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 from taskelites.results.repertoire import Repertoire
@@ -22,6 +24,8 @@ from taskelites.search.job import Job
 from taskelites.storage import plain, versions
 
 _LOGGED_POINTS = 200
+# The end of a message about a checkpoint whose values do not fit the run; see `reading`.
+UNFIT = ("not of this run", "remove it, and the run continues from the one before it")
 
 
 class Measures(NamedTuple):
@@ -69,6 +73,23 @@ def findings(core: Core, state: Any) -> Findings:
 def measure(core: Core, state: Any) -> Measures:
     """Read what the history records of a state; traceable."""
     return Findings(core.elites(state), None, core.diagnostics(state)).measures()
+
+
+def check_archive(archive: Archive, told: int) -> None:
+    """Raise an error if the counts in an archive from a file are impossible.
+
+    Args:
+        archive: the archive.
+        told: the number of results that it must have been told.
+
+    Raises:
+        ValueError: if they are.
+    """
+    if archive.told != told:
+        raise InvalidValueError(f"its state was told {int(archive.told):,} results, not {told:,}")
+    counts = (archive.evaluations, archive.last_improved, archive.failed, archive.infeasible)
+    if any(np.min(count) < 0 or np.max(count) > told for count in counts) or not (archive.fitness < np.inf).all():
+        raise InvalidValueError("its state has impossible counts or fitness values")
 
 
 def measure_inside(core: Core, state: Any, candidates: Candidates, fitness: Any, rows: Any) -> Measures:
@@ -180,9 +201,18 @@ class Recorder:
         arrays = {f"history.{name}": column for name, column in history.items()}
         return arrays, {"history": list(history), "failures": self.failures.snapshot()}
 
-    def restore(self, kept: Checkpoint) -> None:
-        """Continue from a checkpoint, and remove rows that were written after it."""
+    def restore(self, kept: Checkpoint, evaluations: int) -> None:
+        """Continue from a checkpoint after `evaluations` evaluations, and remove rows that were written after it.
+
+        Raises:
+            ValueError, TypeError, KeyError: if its history or its failures are malformed.
+        """
         columns = {name: kept.arrays[f"history.{name}"] for name in kept.about["history"]}
+        if columns:
+            logged = np.append(columns["evaluations"], evaluations + 1)
+            numbers = all(column.ndim == 1 and column.dtype.kind in "biuf" for column in columns.values())
+            if not numbers or logged.dtype.kind not in "iu" or (np.diff(logged) <= 0).any() or "seconds" not in columns:
+                raise InvalidValueError(f"its history must be of increasing evaluations up to {evaluations:,}")
         self.rows = [
             dict(zip(columns, row, strict=True))
             for row in zip(*(column.tolist() for column in columns.values()), strict=True)

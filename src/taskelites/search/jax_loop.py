@@ -13,13 +13,17 @@ from jax import Array, lax
 from taskelites.algorithms import Candidates, Core
 from taskelites.compile_cache import clear_full_compile_cache
 from taskelites.core import metrics, random
+from taskelites.core.archive import Archive
+from taskelites.errors import InvalidValueError, whole_number
 from taskelites.evaluation import JaxFitness, compiled_errors
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, Snapshot
 from taskelites.search.history import (
+    UNFIT,
     Measures,
     Recorder,
     about_run,
+    check_archive,
     findings,
     logged_points,
     make_result,
@@ -30,6 +34,7 @@ from taskelites.search.history import (
 from taskelites.search.job import Job
 from taskelites.search.loop import Control
 from taskelites.search.snapshot import from_arrays, to_arrays
+from taskelites.storage import reading
 
 
 def _side_by_side(run: Callable[[Any], Any], states: Any) -> Any:
@@ -241,16 +246,32 @@ class JaxLoop:
         kept = [each for each in checkpoints if each is not None]
         if not kept:
             return
-        reached = kept[0].about["reached"]
+        for each in kept:
+            with reading(each.path, *UNFIT):
+                reached = whole_number("its reached", each.about["reached"], least=0, most=self.job.evaluations)
         if reached < self.job.initial_rows + self.opening_rows:  # the budget ended before the first step: begin anew
             return
-        names = [name for name in kept[0].arrays if name.startswith("state")]
-        states = {name: np.stack([each.arrays[name] for each in kept]) for name in names}
-        self.states = self.shown = from_arrays("state", self.states, states)
-        self.reached, self.taken = reached, kept[0].about["taken"]
+        with reading(kept[0].path, *UNFIT):
+            names = [name for name in kept[0].arrays if name.startswith("state")]
+            states = {name: np.stack([each.arrays[name] for each in kept]) for name in names}
+            self.states = self.shown = from_arrays("state", self.states, states)
+        self.reached, self.taken = reached, (reached - self.begin) // self.core.rows
         self.stops = self._stops_left()
-        for recorder, each in zip(self.recorders, kept, strict=True):
-            recorder.restore(each)
+        for recorder, each, found in zip(
+            self.recorders, kept, one_by_one(_findings(self.core, self.states)), strict=True
+        ):
+            with reading(each.path, *UNFIT):
+                self._check(each.about, found.elites.archive)
+                recorder.restore(each, reached)
+
+    def _check(self, about: dict[str, Any], archive: Archive) -> None:
+        """Raise an error unless the values of a checkpoint fit each other and its archive."""
+        if (about["reached"], about["taken"]) != (self.reached, self.taken):
+            raise InvalidValueError(f"it must have reached {self.reached:,} evaluations in {self.taken:,} steps")
+        told = self.begin + self.taken * self.core.rows
+        if self.target is not None:  # a run that has its target stands still
+            told -= max(0, told - int(archive.told)) // self.core.rows * self.core.rows
+        check_archive(archive, told)
 
     def _looked_inside(self, rows: list[int]) -> list[Measures]:
         """Return the measures after each of these numbers of rows of the next step."""

@@ -1,5 +1,6 @@
 """The runs of one search: replicates run in groups, saved in the run folder, and resumed from it."""
 
+import errno
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from taskelites.algorithms import about_algorithm
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
 from taskelites.problem.tasks import Tasks
 from taskelites.process import Interruption
@@ -29,7 +31,7 @@ from taskelites.search.history import Recorder
 from taskelites.search.jax_loop import JaxLoop
 from taskelites.search.job import Job
 from taskelites.search.loop import Control, Loop
-from taskelites.search.run_plan import check_plan, plan_of
+from taskelites.search.run_plan import check_plan, equal, plan_of, run_digest
 from taskelites.search.stepper import batches_ahead, host_precision
 from taskelites.search.sync_loop import SyncLoop
 
@@ -43,19 +45,25 @@ class ReplicateStore:
     Args:
         several: whether `replicates` was given; each run then has its own folder.
         folder: the run folder, or None.
+        plan: the plan of the run; needed with a folder.
         every: how often to save a checkpoint.
     """
 
     several: bool
     folder: RunFolder | None = None
+    plan: dict[str, Any] = field(default_factory=dict)
     every: CheckpointInterval = DEFAULT
     results: list[Result] = field(default_factory=list)
 
     def folder_of(self, number: int) -> RunFolder | None:
         """Return the folder of a replicate."""
-        if self.folder is None or not self.several:
-            return self.folder
-        return RunFolder.part(self.folder.path / f"replicate-{number}")
+        if self.folder is None:
+            return None
+        folder = self.folder
+        if self.several:
+            folder = RunFolder.part(folder.path / f"replicate-{number}", folder.run_id)
+        folder.identify(run_digest(self.plan, number))
+        return folder
 
     def take(self, group: list[Recorder], found: list[Result]) -> None:
         """Add the results of a group of runs, and save each in the folder of its run."""
@@ -108,7 +116,7 @@ def open_run(
                 warnings.warn(warning, UserWarning, stacklevel=4)
         folder.write_plan({"request": request or (folder.known or {}).get("request"), "plan": plan})
         try:
-            yield ReplicateStore(several=several, folder=folder, every=interval)
+            yield ReplicateStore(several=several, folder=folder, plan=plan, every=interval)
         except BaseException as problem:
             with suppress(OSError):
                 folder.log(f"stops: {str(problem) or type(problem).__name__}")
@@ -183,20 +191,34 @@ def _runs_in_step(job: Job) -> int:
 def _finished(job: Job, group: list[Recorder]) -> list[Result]:
     """Return the saved results of a group if all of its runs are complete, else an empty list."""
     results = []
-    for folder in (recorder.folder for recorder in group):
+    for recorder in group:
+        folder = recorder.folder
         if folder is None or not (folder.path / "result.npz").is_file():
             return []
         try:
             result = load(folder.path / "result.npz")
-        except ValueError as error:
-            folder.log(f"{error}; the run continues from its checkpoint instead")
+        except StorageError as error:
+            folder.log(f"{error}. The run continues from its checkpoint instead")
             return []
+        _check_same_run(result, job, recorder.seed, folder)
         if result.evaluations != job.evaluations:
             return []
         # A file keeps task objects as text, and the caller has the objects.
         tasks = job.problem.tasks
         results.append(replace(result, tasks=tasks) if isinstance(tasks, Tasks) else result)
     return results
+
+
+def _check_same_run(result: Result, job: Job, seed: int, folder: RunFolder) -> None:
+    """Raise an error if the result in a folder was copied there from another run, since it would be replaced."""
+    expected = job.problem.about() | {"algorithm": about_algorithm(job.settings), "call": job.call, "seed": seed}
+    for name, value in expected.items():
+        if not equal(result.settings.get(name), value):
+            raise StorageError(
+                errno.EBADMSG,
+                f"{str(folder.path / 'result.npz')!r} is the result of another run, with {name} "
+                f"{result.settings.get(name)!r} and not {value!r}; move it to the folder that it was copied from",
+            )
 
 
 def _restore(
@@ -235,7 +257,7 @@ def _run(loop: Loop, group: list[Recorder], store: ReplicateStore, checkpointer:
         with suppress(RuntimeError, OSError):  # a second Ctrl-C can interrupt a step, whose state is then lost
             store.take(group, loop.results())
         if isinstance(problem, StorageError) and checkpointer is not None:
-            raise StorageError(problem.errno, f"{problem.strerror}{checkpointer.last()}") from problem
+            raise StorageError(problem.errno, f"{problem}{checkpointer.last()}") from problem
         raise
     store.take(group, loop.results())
 

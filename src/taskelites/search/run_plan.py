@@ -52,6 +52,18 @@ def plan_of(job: Job, seeds: list[int], *, several: bool) -> dict[str, Any]:
     }
 
 
+def run_digest(plan: dict[str, Any], replicate: int = 0) -> str:
+    """Return a hash of what must agree when a replicate resumes: settings, tasks and its seed.
+
+    Args:
+        plan: the plan of the run.
+        replicate: the number of the replicate, which is added to the seed.
+    """
+    kept = {name: value for name, value in plan.items() if name not in (*_MAY_DIFFER, "replicates")}
+    kept["seed"] = plan["seed"] + replicate
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def check_plan(before: dict[str, Any], now: dict[str, Any], folder: str) -> list[str]:
     """Compare the plan of a run with the one it resumes with; return warnings, one sentence each.
 

@@ -24,8 +24,8 @@ from taskelites.errors import InvalidValueError, whole_number
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
 from taskelites.runs import Checkpoint, Snapshot
-from taskelites.search.history import Findings, Measures, about_run, findings, measure_inside
-from taskelites.search.job import Initial, Job, as_seed
+from taskelites.search.history import Findings, Measures, about_run, check_archive, findings, measure_inside
+from taskelites.search.job import MOST_EVALUATIONS, Initial, Job, as_seed
 from taskelites.search.snapshot import from_arrays, to_arrays
 
 
@@ -258,24 +258,38 @@ class Stepper:
         return arrays, about | {"openings": len(self._openings)}
 
     def restore(self, kept: Checkpoint) -> None:
-        """Continue from a snapshot, in a stepper that was just made with the same arguments."""
+        """Continue from a snapshot, in a stepper that was just made with the same arguments.
+
+        Raises:
+            ValueError, TypeError, KeyError: if it does not fit the arguments, or its values do not fit together.
+        """
         about, now = kept.about, self.round
+        opening = about["opening"]
+        left = whole_number("its openings", about["openings"], least=0, most=len(self._openings) if opening else 0)
+        if opening not in (True, False) or (opening and not now.opening):
+            raise InvalidValueError(f"its opening must be {now.opening}, not {opening!r}")
         with host_precision():
             self._state = from_arrays("state", self._state, kept.arrays)
-            while len(self._openings) > about["openings"]:
+            while len(self._openings) > left:
                 now = Round(self._openings.pop(0), self.behaviour_dim, opening=True)
-            if not about["opening"]:
+            if not opening:
                 candidates = from_arrays("candidates", self._no_candidates, kept.arrays)
                 now = Round(candidates, self.behaviour_dim, opening=False)
-        if kept.arrays["fitness"].shape != now.fitness.shape:
-            raise InvalidValueError(
-                "the checkpoint does not fit this problem: its round has a different number of candidates; "
-                "resume with the arguments of the run that saved it"
-            )
-        now.fitness = kept.arrays["fitness"]
-        now.behaviour = kept.arrays.get("behaviour")
-        now.row, self.evaluations = about["row"], about["evaluations"]
+        results = {"fitness": now.fitness, "behaviour": now.behaviour}
+        for name, fresh in results.items():
+            array = kept.arrays.get(name)
+            if getattr(array, "shape", None) != getattr(fresh, "shape", None):
+                raise InvalidValueError(
+                    f"the checkpoint does not fit this problem: the {name} of its round has another shape; resume with "
+                    "the arguments of the run that saved it"
+                )
+        now.fitness, now.behaviour = kept.arrays["fitness"], kept.arrays.get("behaviour")
+        now.row = whole_number("its row", about["row"], least=0, most=len(now.candidates) - 1)
+        self.evaluations = whole_number("its evaluations", about["evaluations"], least=0, most=MOST_EVALUATIONS)
         self.round = now
+        with host_precision():
+            found = jax.device_get(_findings(self.core, self._state))
+        check_archive(found.elites.archive, self.evaluations - now.row)
 
     def glance(self) -> Measures:
         """Return the measures after the rows told so far, without telling an unfinished round."""

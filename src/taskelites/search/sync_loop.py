@@ -14,10 +14,11 @@ from taskelites.evaluation.dispatcher import evaluate_together
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, Snapshot
 from taskelites.runs.failure_log import raise_first
-from taskelites.search.history import Recorder, logged_points, make_result
+from taskelites.search.history import UNFIT, Recorder, logged_points, make_result
 from taskelites.search.job import Job
 from taskelites.search.loop import Control
 from taskelites.search.stepper import Stepper
+from taskelites.storage import reading
 
 # Seconds and factor after which the user is warned that workers are slower than one process.
 _SLOW_SECONDS = 2.0
@@ -100,11 +101,13 @@ class SearchRun:
         """Tell results, and add a row to the history at each of its points."""
         stepper, start = self.stepper, 0
         while start < len(found):
-            stop = min(len(found), start + self.point - stepper.evaluations)
+            # Not `self.point`: if a run resumes with another budget, one of its points may lie behind already.
+            point = self._points[bisect_right(self._points, stepper.evaluations, hi=len(self._points) - 1)]
+            stop = min(len(found), start + point - stepper.evaluations)
             behaviour = None if found.behaviour is None else found.behaviour[start:stop]
             stepper.accept(found.fitness[start:stop], behaviour)
             start = stop
-            if stepper.evaluations == self.point < self.job.evaluations:
+            if stepper.evaluations == point < self.job.evaluations:
                 self.recorder.log(stepper.glance())
 
     def note_failures(self, found: Outcomes, asked: Candidates, before: int = 0) -> None:
@@ -124,9 +127,14 @@ class SearchRun:
         return {**arrays, **recorded}, {**about, **rest}
 
     def restore(self, kept: Checkpoint) -> None:
-        """Continue from a checkpoint."""
-        self.stepper.restore(kept)
-        self.recorder.restore(kept)
+        """Continue from a checkpoint.
+
+        Raises:
+            StorageError: if it does not fit this run.
+        """
+        with reading(kept.path, *UNFIT):
+            self.stepper.restore(kept)
+            self.recorder.restore(kept, self.stepper.evaluations)
 
     def result(self, side_by_side: int) -> Result:
         """Return the result of this run, one of `side_by_side` runs that ran together."""

@@ -1,6 +1,5 @@
 """`Bench`: the result of a benchmark, with one comparison per domain and one table of all."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import InvalidValueError, MissingFileError
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError
 from taskelites.experiments.comparison.comparison import Comparison, format_table, save_figure
+from taskelites.results.export import write_csv
 from taskelites.results.result import counted
-from taskelites.storage import check_format, file_name, write_text
+from taskelites.storage import file_name, read_json, reading, write_json, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = "taskelites-bench"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Significance level of the p-values, which are corrected for all pairs of a domain.
 LEVEL = 0.05
 # Maximum number of points per curve in `curves.csv`: enough for a figure on a logarithmic axis.
@@ -139,11 +139,15 @@ class Bench:
             )
         return rows
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, formulas: bool = False) -> Path:
         """Write the page, its tables and its figures to a folder; the runs are not written.
 
         The files are `bench.md`, `bench.csv` (one row per run), `tests.csv` (one row per pair), `curves.csv`, and one
         figure per domain.
+
+        Args:
+            folder: path of the folder.
+            formulas: as for `Comparison.save`.
         """
         from taskelites.experiments.benchmark.page import page_text
 
@@ -151,7 +155,7 @@ class Bench:
         folder.mkdir(parents=True, exist_ok=True)
         tables = {"bench": self.replicates(), "tests": self.tests(), "curves": self.curve_table()}
         for name, frame in tables.items():
-            write_text(folder / f"{name}.csv", frame.to_csv(index=False, float_format="%.7g"))
+            write_csv(folder / f"{name}.csv", frame, formulas=formulas, float_format="%.7g")
         for label, found in self.comparisons.items():
             save_figure(found.plot()[0].figure, folder / file_name(label), ("png",), dpi=100)
         write_text(folder / "bench.md", page_text(self))
@@ -163,7 +167,7 @@ class Bench:
 
         Raises:
             FileNotFoundError: if there is no benchmark, or it has no finished run.
-            ValueError: if a file is damaged or has another format.
+            StorageError: if a file is damaged or has another format.
         """
         plan = read_bench_plan(folder)
         found = comparisons_in(Path(folder), plan["domains"])
@@ -195,22 +199,22 @@ def read_bench_plan(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if the file is damaged or has another format.
+        StorageError: if the file is damaged or has another format.
     """
     path = Path(folder) / "bench.json"
     if not path.is_file():
         raise MissingFileError(f"there is no benchmark in {str(folder)!r}")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        kind, version = document["format"], int(document["version"])
-        plan = {name: dict(document[name]) for name in ("domains", "left_out")} | {"made": list(document["made"])}
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidValueError(
-            f"{str(path)!r} is damaged or no benchmark ({error}); the comparisons next to it are intact: delete it, "
-            "move them to a new folder, and run the same again into that"
-        ) from None
-    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
-    return plan
+    what = "no benchmark"
+    remedy = (
+        "the comparisons next to it are intact: delete it, move them to a new folder, and run the same again into that"
+    )
+    document = read_json(path, expected=FORMAT, newest=FORMAT_VERSION, what=what, remedy=remedy)
+    with reading(path, what, remedy):
+        domains, left_out, made = dict(document["domains"]), dict(document["left_out"]), list(document["made"])
+        texts = [*left_out.values(), *made, *(why for reasons in domains.values() for why in reasons.values())]
+        if not all(isinstance(text, str) for text in texts):
+            raise InvalidTypeError("its reasons and lines must be texts")
+    return {"domains": domains, "left_out": left_out, "made": made}
 
 
 def write_bench_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[str, str], made: Sequence[str]) -> None:
@@ -218,7 +222,7 @@ def write_bench_plan(out: Path, domains: Mapping[str, Any], left_out: Mapping[st
     out.mkdir(parents=True, exist_ok=True)
     document = {"format": FORMAT, "version": FORMAT_VERSION, "made": list(made)}
     document |= {"domains": dict(domains), "left_out": dict(left_out)}
-    write_text(out / "bench.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_json(out / "bench.json", document)
 
 
 def comparisons_in(folder: Path, labels: Iterable[str]) -> dict[str, Comparison]:

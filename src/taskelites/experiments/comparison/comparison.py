@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, one_of
+from taskelites.errors import (
+    InvalidTypeError,
+    InvalidValueError,
+    MissingFileError,
+    StorageError,
+    one_of,
+    whole_number,
+)
 from taskelites.experiments.statistics import a12, holm, least_p, mann_whitney, nearest_to_median, quartiles
+from taskelites.results.export import write_csv
 from taskelites.results.result import Result, counted, load
-from taskelites.storage import check_format, file_name, write_text, write_whole
+from taskelites.storage import file_name, read_json, reading, write_json, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = "taskelites-comparison"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Measures of a replicate and their column titles; for the first three, higher is better.
 MEASURES = {
     "mean_all": "mean over all tasks",
@@ -287,11 +295,16 @@ class Comparison:
 
         return comparison(self, ax, **kwargs)
 
-    def save(self, folder: str | PathLike[str]) -> Path:
+    def save(self, folder: str | PathLike[str], *, formulas: bool = False) -> Path:
         """Write tables, tests and figure to a folder, each file atomically.
 
         The files are `summary.csv`, `replicates.csv`, `tests.csv`, `curves.csv`, `comparison.json`, `comparison.png`
         and `comparison.pdf`. The runs are not written: `te.compare(..., out=folder)` writes them when they finish.
+
+        Args:
+            folder: path of the folder.
+            formulas: whether labels that a spreadsheet would take for formulas are written to CSV files as they are;
+                otherwise they get an apostrophe in front.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -302,7 +315,7 @@ class Comparison:
             "curves": self.curve_table(),
         }
         for name, frame in tables.items():
-            write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+            write_csv(folder / f"{name}.csv", frame, formulas=formulas)
         about = {
             name: json.loads(frame.to_json(orient="records")) for name, frame in tables.items() if name != "curves"
         }
@@ -331,7 +344,7 @@ class Comparison:
 
         Raises:
             FileNotFoundError: if there is none.
-            ValueError: if a file is damaged or has another format.
+            StorageError: if `comparison.json` is damaged or has another format.
         """
         settings = read_settings(folder)
         results = {}
@@ -356,28 +369,29 @@ def read_settings(folder: str | PathLike[str]) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: if there is none.
-        ValueError: if the file is damaged or has another format.
+        StorageError: if the file is damaged or has another format.
     """
     path = Path(folder) / "comparison.json"
     if not path.is_file():
         raise MissingFileError(f"there is no comparison in {str(folder)!r}")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        kind, version, settings = document["format"], int(document["version"]), dict(document["settings"])
-        settings["algorithms"], settings["replicates"] = dict(settings["algorithms"]), int(settings["replicates"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidValueError(
-            f"{str(path)!r} is damaged or no comparison ({error}); the runs next to it are intact: name a new folder "
-            "for the comparison, and copy the folder 'runs' there"
-        ) from None
-    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
+    what = "no comparison"
+    remedy = "the runs next to it are intact: name a new folder for the comparison, and copy the folder 'runs' there"
+    document = read_json(path, expected=FORMAT, newest=FORMAT_VERSION, what=what, remedy=remedy)
+    with reading(path, what, remedy):
+        settings = dict(document["settings"])
+        if not all(isinstance(each, dict) for each in settings["algorithms"].values()):
+            raise InvalidTypeError("its algorithms must be JSON objects")
+        whole_number("its replicates", settings["replicates"], least=1)
+        for name in ("evaluations", "batch_size", "ahead", "samples"):
+            if name in settings:
+                whole_number(f"its {name}", settings[name], least=1)
     return settings
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> None:
     """Write the settings of a comparison and its tables, if there are any yet, to `comparison.json`."""
     document = {"format": FORMAT, "version": FORMAT_VERSION, "settings": settings, **(tables or {})}
-    write_text(folder / "comparison.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_json(folder / "comparison.json", document)
 
 
 def save_figure(figure: Any, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = 150) -> None:
@@ -409,8 +423,8 @@ def run_folders(place: Path) -> list[Path]:
 def _load_or_warn(path: Path) -> Result | None:
     try:
         return load(path)
-    except ValueError as error:
-        warnings.warn(f"{error}; it is left out; run the comparison again to replace it", stacklevel=4)
+    except StorageError as error:
+        warnings.warn(f"{error}. It is left out; run the comparison again to replace it", stacklevel=4)
         return None
 
 

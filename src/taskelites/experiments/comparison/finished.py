@@ -4,23 +4,27 @@ Solutions, which are most of the size of a result, are stored for one run only. 
 small enough to be copied between machines and committed next to the page about them.
 """
 
-import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskelites.errors import InvalidValueError
+from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
-from taskelites.storage import check_format, write_arrays
+from taskelites.storage import ArrayFile, as_member, check_format, reading, write_arrays
 
 FORMAT = "taskelites-finished-runs"
 FORMAT_VERSION = 1
 # The history columns that comparisons need.
 _COLUMNS = ("evaluations", "seconds", "coverage", "mean", "lowest")
+_LAYOUT = {
+    **{f"history_{name}": ("iuf", ("runs", "points")) for name in _COLUMNS},
+    "fitness": ("f", ("runs", "tasks")),
+    "corrected": ("f", ("runs", "tasks")),
+    "solutions": ("f", ("tasks", "dimensions")),
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def save_runs(path: Path, runs: FinishedRuns, whole: int | None = None) -> None:
         "whole": whole,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_arrays(path, {"about": np.array(json.dumps(about)), **arrays})
+    write_arrays(path, {"about": as_member(about), **arrays})
 
 
 def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
@@ -74,34 +78,47 @@ def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:
         tasks: the tasks of the runs; the file contains their digest only.
 
     Raises:
-        ValueError: if the file is damaged, has another format, or its runs have other tasks.
+        StorageError: if the file is damaged, or has another format.
+        ValueError: if its runs have other tasks.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(str(arrays["about"]))
-        kind, version, digest = about["format"], int(about["version"]), about["tasks"]
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise InvalidValueError(f"{str(path)!r} is damaged or holds no finished runs ({error})") from None
-    check_format(path, kind, version, expected=FORMAT, newest=FORMAT_VERSION)
+    remedy = "delete it, and run the same experiment again, which makes these runs again"
+    with reading(path, "holds no finished runs", remedy), path.open("rb") as stream:
+        members = ArrayFile(stream)
+        about = members.document()
+        check_format(path, about, expected=FORMAT, newest=FORMAT_VERSION)
+        arrays = members.read(_LAYOUT, optional=("corrected", "solutions"))
+        runs, digest = _from_contents(arrays, about, tasks), about["tasks"]
     if digest != tasks.digest:
         raise InvalidValueError(f"{str(path)!r} holds runs on other tasks than this experiment; name a new folder")
-    shape = (len(tasks), about["dim"])
+    return runs
+
+
+def _from_contents(arrays: dict[str, np.ndarray], about: dict[str, Any], tasks: Tasks) -> FinishedRuns:
+    """Return the runs in a file, after a check of its values."""
+    number, whole = len(arrays["fitness"]), about["whole"]
+    settings, runs, dim = about["settings"], about["runs"], whole_number("its dim", about["dim"], least=1)
+    if not all(
+        isinstance(each, dict) for each in [settings, settings["algorithms"], *settings["algorithms"].values(), *runs]
+    ):
+        raise InvalidTypeError("its settings must be JSON objects")
+    if whole is not None:
+        whole = whole_number("its whole", whole, least=0, most=number - 1)
     results = []
-    for i, settings in enumerate(about["runs"]):
-        solutions = arrays["solutions"] if i == about["whole"] else np.full(shape, np.nan)
+    columns = zip(runs, about["evaluations"], about["failed"], arrays["fitness"], strict=True)
+    for i, (settings_of_run, evaluations, failed, fitness) in enumerate(columns):
+        solutions = arrays["solutions"] if i == whole else np.full((len(fitness), dim), np.nan)
         results.append(
             Result(
                 solutions=solutions,
-                fitness=arrays["fitness"][i],
+                fitness=fitness,
                 tasks=tasks,
-                evaluations=about["evaluations"][i],
-                task_evaluations=np.zeros(len(tasks), int),  # not stored
-                last_improved=np.zeros(len(tasks), int),
-                failed=about["failed"][i],
+                evaluations=whole_number("its evaluations", evaluations, least=0),
+                task_evaluations=np.zeros(len(fitness), int),  # not stored
+                last_improved=np.zeros(len(fitness), int),
+                failed=whole_number("its failed", failed, least=0),
                 history={name: arrays[f"history_{name}"][i] for name in _COLUMNS},
-                settings=settings,
+                settings=settings_of_run,
                 corrected=arrays["corrected"][i] if "corrected" in arrays else None,
             )
         )
-    return FinishedRuns(results, about["settings"])
+    return FinishedRuns(results, settings)

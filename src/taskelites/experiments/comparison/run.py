@@ -22,6 +22,7 @@ from taskelites.errors import (
     InvalidTypeError,
     InvalidValueError,
     MissingFileError,
+    StorageError,
     TaskWarning,
     whole_number,
 )
@@ -31,12 +32,12 @@ from taskelites.problem.problem import Call
 from taskelites.problem.tasks import Box
 from taskelites.process import shows_progress
 from taskelites.results.result import Result, load
-from taskelites.runs import Progress, RunFolder, RunLock, read_plan
+from taskelites.runs import Progress, RunFolder, RunLock
 from taskelites.runs.identity import code_of, same_code
 from taskelites.search.history import Recorder
 from taskelites.search.job import Job, as_seed, make_job, task_warnings
 from taskelites.search.replicates import ReplicateStore, run_all, warn_of_failures
-from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of
+from taskelites.search.run_plan import check_plan, equal, plan_of, problem_of, run_digest
 from taskelites.storage import file_name
 
 DEFAULT_REPLICATES = 10
@@ -402,17 +403,17 @@ class _ComparisonStore(ReplicateStore):
 
 def _open_run_folder(path: Path, job: Job, seed: int) -> RunFolder:
     """Return the folder of a run to start or resume; raise if it was started with other settings."""
-    path.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder.part(path)
     # A result here is damaged or from another run, since `_load_finished` did not load it.
     (path / "result.npz").unlink(missing_ok=True)
-    folder = RunFolder.part(path)
     plan = plan_of(job, [seed], several=False)
-    known = read_plan(path)
-    if known is not None and folder.checkpoints.positions():
-        for warning in check_plan(known["plan"], plan, folder.named):
+    if folder.known is not None and folder.checkpoints.positions():
+        for warning in check_plan(folder.known["plan"], plan, folder.named):
             folder.log(warning)
             warnings.warn(warning, UserWarning, stacklevel=5)
     folder.write_plan({"origin": None, "plan": plan})
+    folder.identify(run_digest(plan))
     return folder
 
 
@@ -463,8 +464,8 @@ def _load_finished(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]
             continue
         try:
             result = load(path)
-        except ValueError as error:
-            warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
+        except StorageError as error:
+            warnings.warn(f"{error}. It is made again", UserWarning, stacklevel=4)
             continue
         if not equal(result.settings.get("algorithm"), about_algorithm(job.settings)):
             raise InvalidValueError(

@@ -26,6 +26,7 @@ from taskelites.experiments.paper.hexapod.page import page_text, transfer_table
 from taskelites.experiments.paper.hexapod.runs import RunMaker, run_curves, run_table, typical_map
 from taskelites.problem.problem import Domain
 from taskelites.process import shows_progress
+from taskelites.results.export import write_csv
 from taskelites.results.result import Result, load
 from taskelites.runs import RunLock
 from taskelites.storage import write_text
@@ -224,7 +225,7 @@ def _write_outputs(data: HexapodMeasurements, algorithms: list[str], folder: Pat
         if part is not None:
             tables |= {name: run_table(part), f"{name}-curves": run_curves(part)}
     for name, frame in tables.items():
-        write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+        write_csv(folder / f"{name}.csv", frame)
     save_figure(figure(data, algorithms), folder / "hexapod")
     save_figure(map_figure(data), folder / "hexapod-map")
     page = folder / "hexapod.md"

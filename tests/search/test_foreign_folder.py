@@ -1,0 +1,270 @@
+"""A run folder that a stranger made, or in which files were mixed up, does no harm."""
+
+import hashlib
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+from spheres import sphere
+
+import taskelites as te
+from taskelites.cli import main
+from taskelites.runs import read_plan
+
+TASKS = np.linspace(0, 1, 60)[:, None]
+
+
+class Traced:
+    """A JAX fitness that is a value, so that all runs of these tests share their programs."""
+
+    def __call__(self, solution, task):
+        return -abs(solution - task[0]).sum()
+
+    def __eq__(self, other):
+        return isinstance(other, Traced)
+
+    def __hash__(self):
+        return 8
+
+
+FUNCTIONS = {"batch": sphere, "jax": Traced()}
+
+
+def run(call="batch", evaluations=500, **options):
+    settings = {"bounds": (0, 1), "dim": 2, "call": call, "seed": 3, "batch_size": 16, "algorithm": "random"} | options
+    return te.solve(FUNCTIONS[call], TASKS, evaluations=evaluations, **settings)
+
+
+def assert_same(one, other):
+    for name in ("solutions", "fitness", "task_evaluations", "last_improved"):
+        assert np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True), name
+
+
+def checkpoints_in(folder):
+    return sorted((folder / "checkpoints").iterdir())
+
+
+def forged(folder, change):
+    """Change the newest checkpoint, under the name that is then right for it."""
+    path = checkpoints_in(folder)[-1]
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    head = json.loads(str(arrays["about"]))
+    change(head["about"], arrays)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays | {"about": np.array(json.dumps(head))})
+    data = stream.getvalue()
+    path.unlink()
+    (folder / "result.npz").unlink(missing_ok=True)
+    path = path.with_name(f"{path.name[:24]}{hashlib.sha256(data).hexdigest()[:16]}.npz")
+    path.write_bytes(data)
+    return path
+
+
+# Checkpoints whose values do not fit together.
+
+
+def another(**values):
+    return lambda about, arrays: about.update(values)
+
+
+def shorter_history(about, arrays):
+    for name in about["history"]:
+        arrays[f"arrays/history.{name}"] = arrays[f"arrays/history.{name}"][:1]
+
+
+def longer_history(about, arrays):
+    arrays["arrays/history.evaluations"][-1] = 10_000
+
+
+def negative_counts(about, arrays):
+    name = next(name for name in arrays if name.endswith("archive%27%5D.evaluations") or "evaluations" in name)
+    arrays[name] = arrays[name] - 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        another(row=0),
+        another(row=-1),
+        another(row=10**6),
+        another(row="0"),
+        another(row=None),
+        another(evaluations=0),
+        another(evaluations=-5),
+        another(evaluations=2**40),
+        another(opening="yes"),
+        another(opening=True),
+        another(openings=-1),
+        another(openings=1),
+        another(history=3),
+        another(history=["none"]),
+        another(failures=[]),
+        another(failures={}),
+        longer_history,
+        negative_counts,
+        lambda about, arrays: about.clear(),
+        lambda about, arrays: arrays.pop("arrays/fitness"),
+        lambda about, arrays: arrays.update({"arrays/fitness": np.zeros(3)}),
+        lambda about, arrays: arrays.update({"arrays/behaviour": np.zeros(3)}),
+    ],
+)
+def test_a_checkpoint_that_contradicts_itself_is_refused(tmp_path, change):
+    out = tmp_path / "run"
+    run(evaluations=500, out=out)  # which ends within a step
+    path = forged(out, change)
+    with pytest.raises(te.StorageError, match=rf"{path.name}' is damaged or not of this run .*; remove it"):
+        run(evaluations=900, out=out, resume=True)
+
+
+def test_a_run_with_too_few_rows_in_its_history_does_not_hang(tmp_path):
+    run(evaluations=500, out=tmp_path / "run")
+    forged(tmp_path / "run", shorter_history)
+    found = run(evaluations=900, out=tmp_path / "run", resume=True)
+    assert np.array_equal(found.fitness, run(evaluations=900).fitness)
+
+
+@pytest.mark.parametrize("values", [{"taken": 0}, {"taken": -1}, {"reached": -1}, {"reached": 10**6}, {"taken": "x"}])
+def test_a_checkpoint_of_a_jax_run_that_contradicts_itself_is_refused(tmp_path, values):
+    run("jax", evaluations=500, out=tmp_path / "run")
+    forged(tmp_path / "run", another(**values))
+    with pytest.raises(te.StorageError, match=r"npz' is damaged or not of this run"):
+        run("jax", evaluations=900, out=tmp_path / "run", resume=True)
+
+
+CALLS_LEFT = []  # a global, so that it is no part of the fitness
+
+
+def fails_at_the_end(solutions, tasks):
+    CALLS_LEFT.pop()
+    return sphere(solutions, tasks)
+
+
+def test_a_budget_may_be_raised_where_a_point_of_its_history_lies_behind(tmp_path):
+    problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "algorithm": "random", "batch_size": 1}
+    CALLS_LEFT[:] = [0] * 9
+    with pytest.raises(te.FitnessError):  # with points at 1, 2, 4, 5, 10, ... evaluations
+        te.solve(fails_at_the_end, TASKS, evaluations=1000, out=tmp_path / "run", on_error="raise", **problem)
+    CALLS_LEFT[:] = [0] * 2000
+    longer = te.solve(fails_at_the_end, TASKS, evaluations=2000, out=tmp_path / "run", resume=True, **problem)
+    assert longer.evaluations == 2000  # with points at 1, 2, 4, 8, 10, 20, ...
+
+
+# Files of another run.
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, call):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for out in (one, other):
+        run(call, evaluations=500, out=out)
+    assert read_plan(one)["id"] != read_plan(other)["id"]
+    shutil.rmtree(one / "checkpoints")
+    shutil.copytree(other / "checkpoints", one / "checkpoints")
+    (one / "result.npz").unlink()
+    with pytest.raises(te.StorageError, match=r"one/checkpoints/.*npz' is of another run .*; move it back"):
+        run(call, evaluations=900, out=one, resume=True)
+    assert checkpoints_in(one), "it is another run's, so it is not set aside"
+    assert_same(run(call, evaluations=900, out=other, resume=True), run(call, evaluations=900))
+
+
+def test_a_checkpoint_of_another_replicate_is_refused(tmp_path):
+    run(evaluations=500, out=tmp_path / "run", replicates=2)
+    first, second = (tmp_path / "run" / f"replicate-{i}" for i in range(2))
+    shutil.rmtree(first / "checkpoints")
+    shutil.copytree(second / "checkpoints", first / "checkpoints")
+    with pytest.raises(te.StorageError, match=r"replicate-0/checkpoints/.*npz' is of another run"):
+        run(evaluations=900, out=tmp_path / "run", replicates=2, resume=True)
+
+
+def test_a_folder_that_was_copied_as_a_whole_goes_on(tmp_path):
+    run(evaluations=500, out=tmp_path / "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
+    for name in ("run", "copy"):
+        assert_same(run(evaluations=900, out=tmp_path / name, resume=True), run(evaluations=900))
+
+
+def test_a_result_of_another_run_is_neither_returned_nor_replaced(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    run(evaluations=500, out=one)
+    run(evaluations=500, out=other, seed=4)
+    before = (other / "result.npz").read_bytes()
+    (one / "result.npz").write_bytes(before)
+    for evaluations in (500, 900):
+        with pytest.raises(te.StorageError, match=r"result\.npz' is the result of another run, with seed 4 and not 3"):
+            run(evaluations=evaluations, out=one, resume=True)
+    assert (one / "result.npz").read_bytes() == before
+
+
+def test_an_edited_run_json_is_refused_with_what_to_do(tmp_path):
+    out = tmp_path / "run"
+    run(evaluations=500, out=out)
+    text = (out / "run.json").read_text()
+    (out / "run.json").write_text(text.replace('"evaluations": 500', '"evaluations": 400'))
+    with pytest.raises(
+        te.StorageError, match=r"run\.json' was changed after it was written.* te\.solve\(resume=True\)"
+    ):
+        run(evaluations=450, out=out, resume=True)
+    (out / "run.json").write_text(text)
+    assert_same(run(evaluations=900, out=out, resume=True), run(evaluations=900))
+
+
+# Links.
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run.log", "metrics.csv", "failures.jsonl", "settings.json", "run.json", "result.npz", "checkpoints", ".lock"],
+)
+def test_no_file_of_a_run_is_written_through_a_link(tmp_path, name):
+    out, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run(evaluations=500, out=out)
+    if (out / name).exists():
+        shutil.move(out / name, elsewhere)
+    else:
+        elsewhere.write_text("precious\n")
+    (out / name).symlink_to(elsewhere)
+    paths = [elsewhere, *elsewhere.rglob("*")]
+    before = [path.read_bytes() for path in paths if path.is_file()]
+    with pytest.raises(te.StorageError, match=rf"run/{name}' is a symbolic link"):
+        run(evaluations=900, out=out, resume=True)
+    assert [elsewhere, *elsewhere.rglob("*")] == paths
+    assert [path.read_bytes() for path in paths if path.is_file()] == before
+
+
+def test_a_replicate_that_is_a_link_is_refused(tmp_path):
+    run(evaluations=500, out=tmp_path / "run", replicates=2)
+    shutil.move(tmp_path / "run" / "replicate-1", tmp_path / "elsewhere")
+    (tmp_path / "run" / "replicate-1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(te.StorageError, match=r"run/replicate-1' is a symbolic link"):
+        run(evaluations=900, out=tmp_path / "run", replicates=2, resume=True)
+
+
+def test_a_new_folder_may_not_hold_a_link_by_the_name_of_the_log(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(te.StorageError, match=r"run/run\.log' is a symbolic link"):
+        run(evaluations=500, out=tmp_path / "run")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_that_is_reached_through_a_link_is_fine(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    run(evaluations=500, out=tmp_path / "link" / "run")
+    (tmp_path / "again").symlink_to(tmp_path / "real" / "run")
+    assert_same(run(evaluations=900, out=tmp_path / "again", resume=True), run(evaluations=900))
+    assert te.load(tmp_path / "again").evaluations == 900
+
+
+def test_the_command_says_it_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text('{"format": "taskelites-run", "version": []}')
+    assert main(["resume", "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("taskelites: error: '")
+    assert "run.json' is damaged or not of a taskelites run (its format version must be a whole number" in error
+    assert error.count("\n") == 1
