@@ -1,4 +1,4 @@
-"""Exceptions, warnings, and argument checks that are shared by several packages."""
+"""Exceptions, warnings, argument checks and words of messages that are shared by several packages."""
 
 import difflib
 import operator
@@ -137,6 +137,16 @@ def did_you_mean(value: Any, names: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun in the singular or plural.
+
+    Example:
+        >>> counted(1, "task"), counted(5000, "task")
+        ('1 task', '5,000 tasks')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def finite_array(name: str, value: Any, *, shape: str, ndim: int) -> np.ndarray:

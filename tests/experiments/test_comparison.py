@@ -147,7 +147,7 @@ def test_replicates_can_be_added_later(tmp_path):
     compare(tmp_path)
     uneven = compare(tmp_path, algorithms=["random"], replicates=4)
     assert uneven.table()["runs"].tolist() == [3, 4]
-    assert "missing: 1 runs of mt-map-elites" in uneven.summary()
+    assert "missing: 1 run of mt-map-elites" in uneven.summary()
     assert uneven.summary().splitlines()[2].split()[:2] == ["algorithm", "runs"]
     assert compare(tmp_path).table()["runs"].tolist() == [4, 4]  # the same as the first call
 
@@ -160,7 +160,7 @@ def test_missing_and_damaged_runs_are_reported(tmp_path):
     with pytest.warns(UserWarning, match="it is left out; run the comparison again to replace it"):
         loaded = te.Comparison.load(tmp_path)
     assert loaded.missing == {"mt-map-elites": 1, "random": 3}
-    assert "missing: 1 runs of mt-map-elites, 3 runs of random" in loaded.summary()
+    assert "missing: 1 run of mt-map-elites, 3 runs of random" in loaded.summary()
 
 
 def test_changed_code_of_fitness_raises_error(tmp_path):

@@ -253,7 +253,7 @@ MISTAKES = [
     (lambda: solve(initial=([[0.5, 0.5]], [250])), "initial must have task numbers from 0 to 249, not 250 to 250"),
     (
         lambda: solve(initial=([[0.5, 0.5]], [0.5])),
-        "initial must have one task number for each of its 1 solutions, not [0.5]",
+        "initial must have one task number per solution, so 1, not [0.5]",
     ),
     (
         lambda: solve(target=[1.0, 2.0]),

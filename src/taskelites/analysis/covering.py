@@ -9,7 +9,7 @@ import numpy as np
 from taskelites.analysis.elites import chosen_elites, ranking, spread_elites
 from taskelites.analysis.evaluate import make_trial
 from taskelites.analysis.transferring import Transfer, evaluate_on_all
-from taskelites.errors import whole_number
+from taskelites.errors import counted, whole_number
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
 from taskelites.problem.problem import Call
 from taskelites.results.result import Result
@@ -51,7 +51,8 @@ class Cover:
 
     def __repr__(self) -> str:
         loss = float(self.loss().mean())
-        return f"<Cover: {len(self)} elites for {len(self.tasks):,} tasks, mean loss {loss:.4g} against one per task>"
+        elites = f"{counted(len(self), 'elite')} for {counted(len(self.tasks), 'task')}"
+        return f"<Cover: {elites}, mean loss {loss:.4g} against one per task>"
 
     def assignment(self, k: int | None = None) -> np.ndarray:
         """Return which of the first k elites serves each task, `(n,)`, as the index of the elite's own task.
@@ -126,8 +127,8 @@ class Cover:
 
     def _heading(self) -> str:
         missing = self.number - len(self.tasks)
-        more = f" ({missing:,} more are unsolved)" if missing else ""
-        return f"{len(self.tasks):,} tasks{more}, elites chosen from {self.candidates:,}"
+        more = f" ({missing:,} more {'is' if missing == 1 else 'are'} unsolved)" if missing else ""
+        return f"{counted(len(self.tasks), 'task')}{more}, elites chosen from {self.candidates:,}"
 
     def _cells(self) -> list[list[str]]:
         """Return the cells of the summary, row by row."""

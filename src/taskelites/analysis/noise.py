@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from taskelites.analysis.evaluate import Rows, make_trial
-from taskelites.errors import InvalidValueError, whole_number
+from taskelites.errors import InvalidValueError, counted, whole_number
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
 from taskelites.problem.problem import Call
 from taskelites.results.result import Result
@@ -86,7 +86,7 @@ def reevaluate(
 
     # Sample by sample, so that after an interruption all elites have about the same number of samples.
     rows = Rows(trial, "re-evaluation", number * len(tasks), pairs)
-    about = f"{len(tasks):,} elites, {number:,} times each"
+    about = f"{counted(len(tasks), 'elite')}, {counted(number, 'time')} each"
     return rows.run(progress=progress, about=about, make_result=make_result)
 
 

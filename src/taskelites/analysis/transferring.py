@@ -13,7 +13,7 @@ import numpy as np
 
 from taskelites.analysis.elites import chosen_elites, ranking
 from taskelites.analysis.evaluate import Rows, Trial, make_trial
-from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError, StorageError
+from taskelites.errors import FitnessWarning, InvalidValueError, MissingFileError, StorageError, counted
 from taskelites.evaluation import EvaluationKeywords, EvaluationOptions, evaluation_signature
 from taskelites.problem.problem import Call
 from taskelites.results.result import Result
@@ -61,7 +61,8 @@ class Transfer:
         return int(np.isnan(self.fitness).sum() + np.isnan(self.own).sum())
 
     def __repr__(self) -> str:
-        return f"<Transfer: {len(self.elites)} elites on {len(self.tasks):,} tasks, {_median_text(self.differences())}>"
+        elites = counted(len(self.elites), "elite")
+        return f"<Transfer: {elites} on {counted(len(self.tasks), 'task')}, {_median_text(self.differences())}>"
 
     def table(self) -> "pd.DataFrame":
         """Return a table with one row per elite.
@@ -114,10 +115,10 @@ class Transfer:
         return "\n".join(f"{name:<12} {value}" for name, value in self._summary_rows())
 
     def _summary_rows(self) -> list[tuple[str, str]]:
-        elites = f"{len(self.elites):,} elite{'s' if len(self.elites) != 1 else ''}"
+        elites = counted(len(self.elites), "elite")
         known = self.differences()
         known = known[~np.isnan(known)]
-        rows = [("transfer", f"{elites} on {len(self.tasks):,} tasks")]
+        rows = [("transfer", f"{elites} on {counted(len(self.tasks), 'task')}")]
         if len(known):
             low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
             spread = f"{median:.4g} in the median (quartiles {low:.4g} to {high:.4g}), copy minus own elite"
@@ -249,7 +250,7 @@ def evaluate_on_all(
     known = None if file is None else file.read()
     rows = Rows(trial, what, total, pairs, known)
     hint = "" if file is None else f"; the same call with {file.path.name!r} resumes it"
-    about = f"{number:,} elites on their own tasks, then {len(elites):,} of them on all solved tasks"
+    about = f"{counted(number, 'elite')} on their own tasks, then {len(elites):,} of them on all solved tasks"
     save = None if file is None else file.write
     return rows.run(progress=progress, about=about, save=save, make_result=table, hint=hint, depth=5)
 

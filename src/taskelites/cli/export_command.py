@@ -6,7 +6,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from taskelites.cli.find_run import runs_in
-from taskelites.errors import MissingFileError
+from taskelites.errors import MissingFileError, counted
 from taskelites.results.export import check_target, format_of, one_table, write_table
 from taskelites.results.result import load
 
@@ -28,6 +28,8 @@ def export(options: argparse.Namespace) -> int:
     found = [(before, load(path)) for before, path in tqdm(runs, desc="reading", unit=" runs", disable=hide_progress)]
     frame = one_table(found)
     write_table(out, frame, found[0][1].tasks.names)
-    what = f"{len(frame):,} rows, {len(frame.columns)} columns" + (f", {len(found)} runs" if len(found) > 1 else "")
+    what = f"{counted(len(frame), 'row')}, {counted(len(frame.columns), 'column')}" + (
+        f", {len(found)} runs" if len(found) > 1 else ""
+    )
     print(f"{'replaced' if replaced else 'saved':<12} {out} ({what})")
     return 0

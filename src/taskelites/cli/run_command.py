@@ -14,7 +14,7 @@ import numpy as np
 
 from taskelites.cli.run_request import EVALUATION, RunRequest
 from taskelites.cli.values import parse_number
-from taskelites.errors import Interrupted, InvalidValueError, whole_number
+from taskelites.errors import Interrupted, InvalidValueError, counted, whole_number
 from taskelites.evaluation import Caller, RayExecutor
 from taskelites.evaluation.dispatcher import undescribed
 from taskelites.evaluation.engines.inline import InlineEngine, LostChunk, Work
@@ -180,10 +180,10 @@ def _check_numbers(request: RunRequest) -> None:
 
 
 def _print_start(request: RunRequest, algorithm: Any, domain: Domain) -> None:
-    size = f"{len(domain.tasks):,} tasks, " if hasattr(domain.tasks, "__len__") else ""
+    size = f"{counted(len(domain.tasks), 'task')}, " if hasattr(domain.tasks, "__len__") else ""
     runs, seed = request.replicates or 1, request.seed
     seeds = f"seed {seed}" if runs == 1 else f"{runs} runs with seeds {seed} to {seed + runs - 1}"
-    print(f"{domain.name}: {size}{request.evaluations:,} evaluations, {algorithm.name}, {seeds}", flush=True)
+    print(f"{domain.name}: {size}{counted(request.evaluations, 'evaluation')}, {algorithm.name}, {seeds}", flush=True)
 
 
 @contextlib.contextmanager
@@ -285,7 +285,7 @@ def _final_lines(results: Result | list[Result], seconds: float, folder: Path, *
     rate = (
         " since it was resumed"
         if resumed
-        else f" ({evaluations / seconds:,.0f} evaluations per second, start-up included)"
+        else f" ({counted(round(evaluations / seconds), 'evaluation')} per second, start-up included)"
     )
     lines.append(f"{'time':<12} {seconds:.1f} s{rate}")
     lines.append(f"{'saved':<12} {folder}")

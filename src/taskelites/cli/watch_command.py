@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from taskelites.cli.find_run import domain_of, relative_to_cwd
 from taskelites.cli.values import split_list
-from taskelites.errors import InvalidValueError
+from taskelites.errors import InvalidValueError, counted
 from taskelites.problem.problem import Domain
 from taskelites.results.result import Result, load
 from taskelites.show.film import (
@@ -179,7 +179,7 @@ def _film_elites(
     with tqdm(whole, total=total, desc="filming", unit=" frames", disable=True if options.quiet else None) as frames:
         write_film(out, (frame for frame, _ in zip(frames, counter, strict=False)), options.fps)
     number = next(counter)
-    return f"{number} frames, {number / options.fps:.3g} s"
+    return f"{counted(number, 'frame')}, {number / options.fps:.3g} s"
 
 
 def _last_frame(film: Iterable[np.ndarray]) -> np.ndarray:

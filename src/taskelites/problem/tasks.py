@@ -19,7 +19,15 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from taskelites.disk_cache import cached_array
-from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, finite_array, one_of, whole_number
+from taskelites.errors import (
+    InvalidTypeError,
+    InvalidValueError,
+    MissingFileError,
+    counted,
+    finite_array,
+    one_of,
+    whole_number,
+)
 from taskelites.storage import MALFORMED, escaped, read_array, reason_of
 
 # The table of neighbours has n^2 16-bit entries: 200 MB at this limit. Above it, the tournament is simulated.
@@ -132,8 +140,11 @@ class Tasks:
             distance = "distance matrix" if isinstance(self.distance, np.ndarray) else "distance function"
         else:
             distance = "Euclidean distance" if self.has_distance else "no distance"
-        kind = "objects" if self.objects is not None else f"rows of {self.descriptors.shape[1]} descriptors"  # type: ignore[union-attr]
-        return f"<Tasks: {len(self)} {kind}, {distance}>"
+        if self.objects is not None:
+            what = counted(len(self), "object")
+        else:
+            what = f"{counted(len(self), 'row')} of {counted(self.descriptors.shape[1], 'descriptor')}"  # type: ignore[union-attr]
+        return f"<Tasks: {what}, {distance}>"
 
     def _check_lengths(self) -> None:
         if len(self) == 0:
@@ -301,10 +312,11 @@ class Tasks:
         """
         found = []
         if len(self) < _FEW_TASKS:
+            few = "1 task is" if len(self) == 1 else f"{len(self)} tasks are"
             found.append(
-                f"{len(self)} tasks are few for many-task search, which transfers good solutions between tasks and "
-                f"works best with at least {_FEW_TASKS}; add tasks in between (te.tasks.cvt, grid, uniform), or expect "
-                "results close to separate searches"
+                f"{few} few for many-task search, which transfers good solutions between tasks and works best with at "
+                f"least {_FEW_TASKS}; add tasks in between (te.tasks.cvt, grid, uniform), or expect results close to "
+                "separate searches"
             )
         if uses_distance and self.distance is None and self.descriptors is not None and len(self) > 1:
             spread = np.ptp(self.positions, axis=0)
@@ -448,7 +460,7 @@ def uniform(number: int, lower: Any, upper: Any, *, seed: int = 0, names: Sequen
     Example:
         >>> import taskelites as te
         >>> te.tasks.uniform(2000, [0.05] * 12, [0.15] * 12, seed=1)
-        <Tasks: 2000 rows of 12 descriptors, Euclidean distance>
+        <Tasks: 2,000 rows of 12 descriptors, Euclidean distance>
     """
     lower, upper = _box(lower, upper)
     rng = np.random.default_rng(whole_number("seed", seed, least=0))

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from taskelites.core.fits import plane_weights, span
-from taskelites.errors import one_of
+from taskelites.errors import counted, one_of
 
 # From the simplest to the most complex; ties are resolved in favour of the simpler method.
 METHODS = ("nearest", "blend", "linear", "regressor")
@@ -63,8 +63,8 @@ class Prediction:
 
     def __repr__(self) -> str:
         return (
-            f"<Prediction: {len(self.solutions)} solutions by {self.method!r}, leave-one-out error {self.error:.3g} "
-            "of the box>"
+            f"<Prediction: {counted(len(self.solutions), 'solution')} by {self.method!r}, leave-one-out error "
+            f"{self.error:.3g} of the box>"
         )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import InvalidValueError
+from taskelites.errors import InvalidValueError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,8 +61,9 @@ class Repertoire:
         return len(self.fitness)
 
     def __repr__(self) -> str:
-        described = "" if self.behaviour is None else f", behaviours of {self.behaviour.shape[1]} numbers"
-        return f"<Repertoire: {len(self):,} solutions of {len(np.unique(self.numbers)):,} tasks{described}>"
+        described = "" if self.behaviour is None else f", behaviours of {counted(self.behaviour.shape[1], 'number')}"
+        tasks = counted(len(np.unique(self.numbers)), "task")
+        return f"<Repertoire: {counted(len(self), 'solution')} of {tasks}{described}>"
 
     def of(self, task: int) -> "Repertoire":
         """Return the solutions of one task, the best first."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 
 from taskelites.core import metrics
-from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, whole_number
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, counted, whole_number
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import LAYOUT as REPERTOIRE_LAYOUT
@@ -222,7 +222,7 @@ class Result:
         assert self.corrected is not None  # checked by the caller
         known = metrics.solved(self.corrected) & self.solved
         lost = int(self.solved.sum() - known.sum())
-        missing = f"; {lost:,} elites failed or were infeasible" if lost else ""
+        missing = f"; {counted(lost, 'elite')} failed or {'was' if lost == 1 else 'were'} infeasible" if lost else ""
         if not known.any():
             return f"unknown{missing}"
         of = "one sample" if self.samples == 1 else f"{self.samples:,} samples"
@@ -290,7 +290,7 @@ class Result:
             >>> tasks = np.linspace(0, 1, 200)[:, None]
             >>> result = te.solve(lambda x, t: -abs(x[0] - t[0]), tasks, bounds=(0, 1), dim=1, evaluations=5000)
             >>> result.solutions_of(7)
-            <Repertoire: 1 solutions of 1 tasks>
+            <Repertoire: 1 solution of 1 task>
         """
         number = whole_number("task", task, least=0, most=len(self) - 1)
         if self.repertoire is not None:
@@ -520,16 +520,6 @@ class Result:
             "task_scale": self.tasks.scale,
         }
         return arrays, about
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun in the singular or plural.
-
-    Example:
-        >>> counted(1, "task"), counted(5000, "task")
-        ('1 task', '5,000 tasks')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def load(path: str | PathLike[str]) -> Result:

@@ -118,7 +118,8 @@ class FailureLog:
         total = self.counts.total()
         errors = total - self.counts["nan"]
         if errors >= _PATIENCE or total >= _PATIENCE_NAN or (ended and errors):
-            error = FitnessError(f"all {total:,} evaluations failed; the first: {self.first.message} {self.where}")
+            failed = "the only evaluation failed" if total == 1 else f"all {total:,} evaluations failed; the first"
+            error = FitnessError(f"{failed}: {self.first.message} {self.where}")
             if self.first.trace:
                 error.add_note(self.first.trace)
             raise error

@@ -216,7 +216,7 @@ def as_initial(initial: Any, problem: Problem) -> Initial:
     tasks = problem.finite_tasks("initial=")
     if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
         raise InvalidValueError(
-            f"initial must have one task number for each of its {len(solutions)} solutions, not {numbers!r}"
+            f"initial must have one task number per solution, so {len(solutions)}, not {numbers!r}"
         )
     if niches.min() < 0 or niches.max() >= len(tasks):
         raise InvalidValueError(

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from taskelites.algorithms import about_algorithm
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError
+from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError, counted
 from taskelites.problem.tasks import Tasks
 from taskelites.process import Interruption
 from taskelites.results.result import Result, load
@@ -109,7 +109,7 @@ def open_run(
     with RunLock(folder.path):
         plan = plan_of(job, seeds, several=several)
         if folder.known is None:
-            folder.log(f"begins: {job.evaluations:,} evaluations, {job.settings.name} on {job.label}")
+            folder.log(f"begins: {counted(job.evaluations, 'evaluation')}, {job.settings.name} on {job.label}")
         else:
             for warning in check_plan(folder.known["plan"], plan, folder.named):
                 folder.log(warning)
@@ -233,7 +233,7 @@ def _restore(
     if any(checkpoint is not None for checkpoint in kept):
         loop.restore(kept)
         checkpointer.begin(loop.position)
-        note(f"continues after {loop.position:,} evaluations")
+        note(f"continues after {counted(loop.position, 'evaluation')}")
 
 
 def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
@@ -264,7 +264,7 @@ def _run(loop: Loop, group: list[Recorder], store: ReplicateStore, checkpointer:
 
 def _interrupted(interruption: Interruption, stopped: list[Result], store: ReplicateStore) -> Interrupted:
     told = max(result.evaluations for result in stopped)
-    stop = Interrupted(f"interrupted after {told:,} evaluations{store.where()}")
+    stop = Interrupted(f"interrupted after {counted(told, 'evaluation')}{store.where()}")
     stop.signal = interruption.signal
     return stop
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import InvalidTypeError, whole_number
+from taskelites.errors import InvalidTypeError, counted, whole_number
 from taskelites.show.canvas import axes_or_new
 from taskelites.show.comparison_plots import COLOURS
 
@@ -51,7 +51,7 @@ def transfer(transfer: "Transfer", ax: Any = None, *, first: int = 10) -> Any:
         xlabel="elites, the best one first; then together",
         ylabel="fitness of the copy minus fitness of the task's elite",
     )
-    ax.set_title(f"on {len(transfer.tasks):,} tasks; boxes: quartiles, whiskers: 5 to 95 %", fontsize="small")
+    ax.set_title(f"on {counted(len(transfer.tasks), 'task')}; boxes: quartiles, whiskers: 5 to 95 %", fontsize="small")
     return ax
 
 
@@ -113,5 +113,5 @@ def cover(cover: "Cover", ax: Any = None) -> Any:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")
-    ax.set_title(f"{len(cover.tasks):,} tasks, elites chosen from {cover.candidates:,}", fontsize="small")
+    ax.set_title(f"{counted(len(cover.tasks), 'task')}, elites chosen from {cover.candidates:,}", fontsize="small")
     return ax

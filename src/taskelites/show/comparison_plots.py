@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import InvalidTypeError, InvalidValueError
-from taskelites.results.result import counted
+from taskelites.errors import InvalidTypeError, InvalidValueError, counted
 from taskelites.show.canvas import axes_or_new, check_pair
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
-from taskelites.results.result import Result, counted
+from taskelites.errors import InvalidTypeError, InvalidValueError, counted, whole_number
+from taskelites.results.result import Result
 from taskelites.show.canvas import add_cbar, axes_or_new, check_cbar
 from taskelites.show.comparison_plots import COLOURS
 

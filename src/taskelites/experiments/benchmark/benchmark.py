@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, counted
 from taskelites.experiments.comparison.comparison import Comparison, format_table, save_figure
 from taskelites.results.export import write_csv
-from taskelites.results.result import counted
 from taskelites.storage import file_name, read_json, reading, write_json, write_text
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Bench:
 
     def __repr__(self) -> str:
         runs = sum(len(results) for found in self.comparisons.values() for results in found.results.values())
-        return f"<Bench: {counted(len(self.comparisons), 'domain')}, {runs} runs>"
+        return f"<Bench: {counted(len(self.comparisons), 'domain')}, {counted(runs, 'run')}>"
 
     def table(self) -> "pd.DataFrame":
         """Return a table with one row per domain and algorithm: `Comparison.table`, and `better` and `worse`.
@@ -120,8 +119,8 @@ class Bench:
         numbers = sorted({len(results) for results in found.results.values()})
         runs = " to ".join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))
         tasks = len(next(iter(found.results.values()))[0])
-        missing = f"; {sum(found.missing.values())} runs are missing" if found.missing else ""
-        return f"{label}: {tasks:,} tasks, {runs} x {found.budget:,} evaluations{missing}"
+        missing = f"; missing: {counted(sum(found.missing.values()), 'run')}" if found.missing else ""
+        return f"{label}: {counted(tasks, 'task')}, {runs} x {counted(found.budget, 'evaluation')}{missing}"
 
     def _cells(self, label: str) -> list[list[str]]:
         rows = [["algorithm", "mean", "area", "to 99 %", "seconds", "better/worse"]]

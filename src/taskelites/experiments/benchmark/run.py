@@ -13,7 +13,7 @@ from typing import Any
 
 from taskelites.algorithms import ALGORITHMS
 from taskelites.domains import domain
-from taskelites.errors import Interrupted, InvalidTypeError, InvalidValueError, whole_number
+from taskelites.errors import Interrupted, InvalidTypeError, InvalidValueError, counted, whole_number
 from taskelites.evaluation.options import WorkerCount
 from taskelites.experiments.benchmark.benchmark import Bench, comparisons_in, read_bench_plan, write_bench_plan
 from taskelites.experiments.comparison.comparison import Comparison
@@ -115,7 +115,7 @@ def bench(
     before = _existing_plan(out)
     made, left_out = _make_domains(domains, tasks)
     # The checks compute tasks and optima and trace programs, which is slow with thousands of tasks.
-    _print_progress(f"checking {len(labelled)} algorithms on {', '.join(made)}", progress)
+    _print_progress(f"checking {counted(len(labelled), 'algorithm')} on {', '.join(made)}", progress)
     refused = {label: _refused_algorithms(label, problem, labelled, batch_size) for label, problem in made.items()}
     plan = {
         label: _budget(problem) if evaluations is None else whole_number("evaluations", evaluations, least=1)
@@ -159,9 +159,9 @@ def _compare_domains(
     progress, workers = common["progress"], common["workers"]
     for label, problem in domains.items():
         able = {name: settings for name, settings in algorithms.items() if name not in refused[label]}
-        runs = f"{len(able)} algorithms, {common['replicates']} runs of {budgets[label]:,} evaluations each"
-        size = f"{len(problem.tasks):,} tasks, " if hasattr(problem.tasks, "__len__") else ""
-        _print_progress(f"{label}: {size}{runs}", progress)
+        each = f"{counted(common['replicates'], 'run')} of {counted(budgets[label], 'evaluation')} each"
+        size = f"{counted(len(problem.tasks), 'task')}, " if hasattr(problem.tasks, "__len__") else ""
+        _print_progress(f"{label}: {size}{counted(len(able), 'algorithm')}, {each}", progress)
         place = None if folder is None else folder / file_name(label)
         try:
             found[label] = compare(

@@ -19,12 +19,13 @@ from taskelites.errors import (
     InvalidValueError,
     MissingFileError,
     StorageError,
+    counted,
     one_of,
     whole_number,
 )
 from taskelites.experiments.statistics import a12, holm, least_p, mann_whitney, nearest_to_median, quartiles
 from taskelites.results.export import write_csv
-from taskelites.results.result import Result, counted, load
+from taskelites.results.result import Result, load
 from taskelites.storage import file_name, read_json, reading, write_json, write_whole
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         runs = counted(sum(map(len, self.results.values())), "run")
-        return f"<Comparison: {counted(len(self.results), 'algorithm')}, {runs} of {self.budget:,} evaluations>"
+        return (
+            f"<Comparison: {counted(len(self.results), 'algorithm')}, {runs} of {counted(self.budget, 'evaluation')}>"
+        )
 
     def _repr_html_(self) -> str:
         """Return the table of the summary for a notebook."""
@@ -244,10 +247,13 @@ class Comparison:
         runs = sorted({len(results) for results in self.results.values()})
         number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
         plural = "run" if runs == [1] else "runs"
-        lines = [f"median (interquartile range) of {number} {plural} of {self.budget:,} evaluations", ""]
+        lines = [f"median (interquartile range) of {number} {plural} of {counted(self.budget, 'evaluation')}", ""]
         lines += [*format_table(self.cells(), width), self.note_on_99()]
         if self.missing:
-            lines.append("missing: " + ", ".join(f"{number} runs of {label}" for label, number in self.missing.items()))
+            lines.append(
+                "missing: "
+                + ", ".join(f"{counted(number, 'run')} of {label}" for label, number in self.missing.items())
+            )
         if len(self.labels) > 1:
             about = "Mann-Whitney U on the final mean over all tasks; A12: how likely the first is better"
             lines += ["", about, *([note] if (note := self.note_on_p()) else []), *_align(self.test_cells())]

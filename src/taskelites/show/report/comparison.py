@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taskelites.errors import counted
 from taskelites.experiments import Comparison
 from taskelites.show.comparison_plots import colour_of
 from taskelites.show.report.blob import Blob
@@ -37,7 +38,7 @@ def comparison_contents(comparison: Comparison, blob: Blob, *, command: str | No
         ],
         "labels": labels,
         "styles": [list(colour_of(i)) for i in range(len(labels))],
-        "missing": [f"{lacking} runs of {label}" for label, lacking in comparison.missing.items()],
+        "missing": [f"{counted(lacking, 'run')} of {label}" for label, lacking in comparison.missing.items()],
         "measures": _measures(comparison, blob),
         "table": comparison.cells(),
         "tableNote": comparison.note_on_99(),

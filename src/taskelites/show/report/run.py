@@ -10,10 +10,10 @@ import numpy as np
 from taskelites.algorithms import ALGORITHMS, about_algorithm
 from taskelites.analysis.evaluate import tasks_of
 from taskelites.core import metrics
-from taskelites.errors import InvalidTypeError
+from taskelites.errors import InvalidTypeError, counted
 from taskelites.problem.problem import CALLS, is_domain
 from taskelites.problem.tasks import Tasks
-from taskelites.results.result import Result, counted
+from taskelites.results.result import Result
 from taskelites.show.history import bandit_arms, bandit_table, bandit_title
 from taskelites.show.report.blob import Blob
 from taskelites.show.report.pictures import Pictures

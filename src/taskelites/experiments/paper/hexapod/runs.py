@@ -11,14 +11,14 @@ import numpy as np
 from taskelites.algorithms import about_algorithm, as_algorithm
 from taskelites.analysis.noise import reevaluate
 from taskelites.core import metrics
-from taskelites.errors import InvalidValueError
+from taskelites.errors import InvalidValueError, counted
 from taskelites.experiments.comparison.comparison import Comparison
 from taskelites.experiments.comparison.finished import FinishedRuns, load_runs, save_runs
 from taskelites.experiments.comparison.run import compare
 from taskelites.experiments.paper.hexapod.claims import BANDIT
 from taskelites.experiments.statistics import nearest_to_median
 from taskelites.problem.problem import Domain
-from taskelites.results.result import Result, counted
+from taskelites.results.result import Result
 from taskelites.search.run_plan import equal
 from taskelites.storage import file_name
 
