@@ -3,6 +3,7 @@
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import taskelites as te
@@ -49,3 +50,21 @@ def test_the_command_counts_one(tmp_path, monkeypatch, capsys):
     assert output.out.startswith("arm: 1 task, 1 evaluation, random, seed 0")
     assert "(1 row, 17 columns)" in output.out
     assert not WRONG.search(output.out + output.err)
+
+
+def test_a_lambda_has_no_name(tmp_path):
+    with warnings.catch_warnings(action="ignore"):
+        result = te.solve(lambda x, t: float(x[0]), [[0.5]], bounds=(0, 1), dim=1, evaluations=5, algorithm="random")
+    assert result.settings["problem"] == "fitness"
+    page = te.show.report(result, tmp_path / "report.html")
+    assert "<title>fitness: random" in page.read_text()
+    assert "lambda" not in page.read_text().split("<script")[0]
+
+
+def test_a_function_names_its_run():
+    def height(solution, task):
+        return float(np.sum(solution))
+
+    with warnings.catch_warnings(action="ignore"):
+        result = te.solve(height, [[0.5]], bounds=(0, 1), dim=1, evaluations=5, algorithm="random")
+    assert result.settings["problem"] == "height"

@@ -126,7 +126,8 @@ def make_job(
     evaluation_options = evaluation_options or EvaluationOptions()
     optimum = worst = rows_per_call = None
     options: dict[str, Any] = {}
-    label = getattr(fitness, "__name__", "fitness")
+    name = str(getattr(fitness, "__name__", ""))
+    label = name if name.isidentifier() else "fitness"  # a lambda is called "<lambda>"
     if (domain := domain_in(fitness)) is not None:
         given = {"tasks": tasks, "bounds": bounds, "dim": dim, "behaviour": behaviour, "call": call}
         extra = [name for name, value in given.items() if value is not None]
