@@ -1,0 +1,110 @@
+"""Failed evaluations are repeated, in this process or in a new one."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import taskelites as te
+
+TASKS = te.tasks.grid((5,), [0], [1])
+
+
+def failing(solution, task):
+    if solution[0] > 0.3:
+        raise RuntimeError(f"fell over on {task[0]:g}")
+    return float(solution[0])
+
+
+def begun(fitness, tasks=TASKS, out="run", **options):
+    given = {"bounds": (0, 1), "dim": 1, "evaluations": 20, "algorithm": "random"} | options
+    with warnings.catch_warnings(action="ignore"):
+        te.solve(fitness, tasks, out=out, **given)
+    return te.analysis.failures(out)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_failure_of_a_run_begun_in_python_is_repeated(here):
+    failure = begun(failing)[1]
+    found = te.analysis.replay("run", 2, failing, here=here)
+    assert found.failure.id == failure.id
+    assert found.kind == "raised"
+    assert found.message == failure.message
+    assert str(found) == f"raised: {failure.message}"
+    assert "RuntimeError: fell over on" in found.traceback
+    assert np.isnan(found.fitness)
+
+
+def test_a_repeated_evaluation_gets_the_same_numbers_and_may_succeed():
+    failure = begun(failing)[0]
+    seen = []
+
+    def mended(solution, task):
+        seen.append((solution.tolist(), task.tolist()))
+        return 4.5
+
+    found = te.analysis.replay("run", 1, mended, here=True)
+    assert seen == [(failure.solution.tolist(), failure.descriptors)]
+    assert TASKS.descriptors[failure.task].tolist() == failure.descriptors
+    assert (found.kind, found.fitness) == ("", 4.5)
+    assert str(found).startswith("fitness returned 4.5, after ")
+
+
+def test_the_run_says_how_its_fitness_is_called():
+    def batch(solutions, tasks):
+        assert solutions.shape[1:] == (1,)
+        return np.where(solutions[:, 0] > 0.3, np.nan, solutions[:, 0])
+
+    begun(batch, call="batch")
+    assert te.analysis.replay("run", 1, batch, here=True).kind == "nan"
+    begun(failing, out="mean", samples=3)
+    assert str(te.analysis.replay("mean", 1, lambda x, t: 2.0, here=True)).startswith("the mean of 3 samples is 2.0")
+    begun(failing, out="two", replicates=2)
+    assert te.analysis.replay("two/replicate-1", 1, failing, here=True).kind == "raised"
+    begun(lambda x, t, made: failing(x, t), out="made", setup=lambda: "made")
+    repeated = te.analysis.replay("made", 1, lambda x, t, made: len(made), setup=lambda: "made", here=True)
+    assert repeated.fitness == 4
+
+
+def test_tasks_that_are_objects_are_given():
+    tasks = te.Tasks([{"at": i} for i in range(5)])
+
+    def fitness(solution, task):
+        return float("nan") if solution[0] > 0.3 else task["at"]
+
+    begun(fitness, tasks)
+    with pytest.raises(TypeError, match="tasks must be given, since those of this run are objects"):
+        te.analysis.replay("run", 1, fitness)
+    assert te.analysis.replay("run", 1, fitness, tasks, here=True).kind == "nan"
+    domain = te.Domain(name="objects", fitness=fitness, tasks=tasks, bounds=(0, 1), dim=1)
+    assert te.analysis.replay("run", 1, domain, here=True).kind == "nan"
+    number = next(each.id for each in te.analysis.failures("run") if each.task > 0)
+    with pytest.raises(ValueError, match="tasks has only 1 task; give those of the run"):
+        te.analysis.replay("run", number, fitness, te.Tasks([{"at": 0}]))
+
+
+def test_mistakes():
+    begun(failing)
+    with pytest.raises(ValueError, match="has no failure 99: it has 1 to"):
+        te.analysis.replay("run", 99, failing)
+    with pytest.raises(FileNotFoundError, match="there is no run folder 'nowhere'"):
+        te.analysis.replay("nowhere", 1, failing)
+    with pytest.raises(ValueError, match="replay needs a Python fitness"):
+        te.analysis.replay("run", 1, te.domain("arm", tasks=5))
+    with pytest.raises(TypeError, match="fitness must be a function"):
+        te.analysis.replay("run", 1, 3)
+
+
+def test_lines_that_are_no_failures_are_skipped(tmp_path):
+    failure = begun(failing)[0]
+    with open("run/failures.jsonl", "a") as file:
+        file.write('{"id": "x"}\n[]\n3\n')
+        file.write('{"id": 90, "evaluation": "1", "kind": 3, "message": "", "task": 0, "descriptors": [0], ')
+        file.write('"solution": [[1]], "tries": 1, "traceback": ""}\n')
+    assert te.analysis.failures("run")[0].id == failure.id
+    assert all(each.id < 90 for each in te.analysis.failures("run"))
