@@ -176,8 +176,9 @@ def test_command_runs_domains_with_box_or_behaviour(tmp_path, monkeypatch, capsy
         assert main([*command, algorithm]) == 0
         assert (tmp_path / name / "report.html").stat().st_size > 10_000
         assert "report       none" not in capsys.readouterr().out
-    assert main(["resume", "box", "--evaluations", "600", "--quiet", "--no-report"]) == 0
-    assert main(["report", "box"]) == 0
+    box = ["box", "--domain", "families_domain:box"]
+    assert main(["resume", *box, "--evaluations", "600", "--quiet", "--no-report"]) == 0
+    assert main(["report", *box]) == 0
     assert te.load("box").evaluations == 600
     assert te.load("box").worst.tolist() == [-1.0] * 30
 

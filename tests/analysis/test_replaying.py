@@ -1,11 +1,14 @@
-"""Failed evaluations are repeated, in this process or in a new one."""
+"""Failed evaluations are repeated: of runs begun in Python, in this process or in a new one, and by the command."""
 
+import sys
+import textwrap
 import warnings
 
 import numpy as np
 import pytest
 
 import taskelites as te
+from taskelites.cli import main
 
 TASKS = te.tasks.grid((5,), [0], [1])
 
@@ -26,6 +29,7 @@ def begun(fitness, tasks=TASKS, out="run", **options):
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -98,6 +102,36 @@ def test_mistakes():
         te.analysis.replay("run", 1, te.domain("arm", tasks=5))
     with pytest.raises(TypeError, match="fitness must be a function"):
         te.analysis.replay("run", 1, 3)
+
+
+def test_the_command_repeats_a_failure_of_a_run_begun_in_python(tmp_path, capsys):
+    begun(failing, dim=40)
+    (tmp_path / "longer.py").write_text(
+        textwrap.dedent("""
+            import taskelites as te
+
+            def failing(solution, task):
+                raise RuntimeError(f"fell over on {task[0]:g}")
+
+            domain = te.Domain(name="long", fitness=failing, tasks=[[0.0]], bounds=(0, 1), dim=40)
+        """)
+    )
+    capsys.readouterr()
+    assert main(["replay", "run", "1"]) == 2
+    assert capsys.readouterr().err == (
+        "taskelites: error: the run in 'run' was started in Python, so the command line does not know its fitness; "
+        "give its domain with --domain module:name or --domain file.py:name, or call "
+        "te.analysis.replay('run', 1, fitness) in Python\n"
+    )
+    assert main(["replay", "run", "1", "--here", "--domain", "longer.py:domain"]) == 0
+    first, then, now = capsys.readouterr().out.splitlines()
+    failure = te.analysis.failures("run")[0]
+    shown = ", ".join(f"{value:.6g}" for value in failure.solution[:12])
+    assert first.endswith(
+        f"solution [{shown}, ...] of 40 numbers; in Python, te.analysis.failures('run') has all of them"
+    )
+    assert then.removeprefix("then: ").partition(" (")[0] == now.removeprefix("now:  ").partition(" (")[0]
+    sys.modules.pop("longer")
 
 
 def test_lines_that_are_no_failures_are_skipped(tmp_path):

@@ -22,7 +22,7 @@ DOMAIN = """
 import numpy as np
 import taskelites as te
 
-def make(tasks=300, dim=2, offset=0.0):
+def make(tasks=300, dim=2, offset=0.0) -> te.Domain:
     return te.Domain(
         name="my shift",
         fitness=lambda x, t: -np.abs(x - t[:, :1] - offset).sum(axis=1),
@@ -35,19 +35,19 @@ def make(tasks=300, dim=2, offset=0.0):
 ready = make()
 nothing = 3
 
-def not_a_domain():
+def not_a_domain() -> te.Domain:
     return 3
 
-def raises():
+def raises() -> te.Domain:
     raise KeyError("lost")
 
-def dies_late():
+def dies_late() -> te.Domain:
     def fitness(x, t, calls=[]):
         calls.append(1)
         return x[:, 0] if len(calls) == 1 else 1 / 0
     return te.Domain(name="late", fitness=fitness, tasks=[[i] for i in range(50)], bounds=(0, 1), dim=2, call="batch")
 
-def broken():
+def broken() -> te.Domain:
     def fitness(x, t):
         return 1 / 0
     return te.Domain(name="broken", fitness=fitness, tasks=[[0.0]] * 300, bounds=(0, 1), dim=2)
@@ -213,7 +213,10 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
         ),
         ("cma-es(3)", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(3)'"),
         ("cma-es(sigma0=", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(sigma0='"),
-        ("mine:nothing", "algorithm must be a name or a settings object such as te.MultiTaskMapElites(), not 3"),
+        (
+            "mine:nothing",
+            "mine:nothing must be an algorithm (settings with `bind` and a `name`, or their class), or a function annotated with `-> te.algorithms.Settings`, not int",
+        ),
         ("nowhere:Mine", "there is no module 'nowhere' in the current folder or among the installed packages"),
         ("cma-es(**{1: 2})", "an algorithm must be NAME or NAME(SETTING=VALUE, ...), not 'cma-es(**{1: 2})'"),
         (
@@ -272,7 +275,7 @@ def test_list_has_a_line_each(capsys):
     ("arguments", "message"),
     [
         (["arn"], "DOMAIN must be one of 'archery', 'arm', 'cartpole', 'hexapod', 'postures', 'valleys', not 'arn'; did you mean 'arm'?"),
-        (["mymodule"], "DOMAIN must be a name shown by `taskelites list`, or module:name of your own domain, not 'mymodule'"),
+        (["mymodule"], "DOMAIN must be a name shown by `taskelites list`, or module:name or file.py:name of your own domain, not 'mymodule'"),
         (["arm", "--algorithm", "mt-map"], "--algorithm must be one of 'auto', 'cma-es', 'map-elites-all', 'map-elites-random', 'monet', 'mt-map-elites', 'mtmb-map-elites', 'pt-map-elites', 'random', not 'mt-map'; did you mean 'mt-map-elites'?"),
         (["arm", "--set", "tournament"], "--set must have the form NAME=VALUE, not 'tournament'"),
         (["arm", "--algorithm", "mt-map-elites", "--set", "tournament=0"], "tournament must be a whole number of at least 1 and at most 2,147,483,647, not 0"),
@@ -285,7 +288,7 @@ def test_list_has_a_line_each(capsys):
         (["mine:raises"], "mine:raises raised KeyError: 'lost'"),
         (["nowhere:domain"], "there is no module 'nowhere' in the current folder or among the installed packages"),
         (["mine:redy"], "the name after mine: must be one of 'broken', 'dies_late', 'make', 'not_a_domain', 'nothing', 'np', 'raises', 'ready', 'te', not 'redy'; did you mean 'ready'?"),
-        (["mine:nothing"], "mine:nothing must be a te.Domain or a function that returns one, not int"),
+        (["mine:nothing"], "mine:nothing must be a te.Domain, or a function annotated with `-> te.Domain`, not int"),
         (["mine:not_a_domain"], "mine:not_a_domain must return a te.Domain, but it returned int"),
         (["mine:ready", "--dim", "3"], "mine:ready is a te.Domain, which takes no options, but dim was given; leave it out, or name a function that returns a domain"),
     ],

@@ -8,6 +8,7 @@ import pytest
 
 from taskelites.cli import parser
 from taskelites.cli.run_request import RunRequest
+from taskelites.errors import StorageError
 from taskelites.runs import RunFolder
 
 LINES = [
@@ -40,7 +41,7 @@ def test_a_run_folder_gives_back_the_request(line, tmp_path):
 def test_an_odd_request_is_an_error_that_names_the_file(tmp_path):
     plain = stated("run arm").plain()
     RunFolder(tmp_path / "run").write_plan({"request": plain | {"shell": True}, "plan": {}})
-    with pytest.raises(ValueError, match=r"run\.json' has an invalid request \(.*shell"):
+    with pytest.raises(StorageError, match=r"run\.json' has an invalid request \(.*shell"):
         RunRequest.of_run(tmp_path / "run", "run")
 
 

@@ -402,7 +402,7 @@ def test_watch_an_own_domain(folder, capsys):
         == 0
     )
     capsys.readouterr()
-    assert run("watch", "out/replicate-1", "--size", "64x48", "--fps", 10) == 0
+    assert run("watch", "out/replicate-1", "--trust", "--size", "64x48", "--fps", 10) == 0
     lines = capsys.readouterr().out.splitlines()
     result = te.load("out/replicate-1")
     best = int(np.nanargmax(result.fitness))
@@ -412,22 +412,22 @@ def test_watch_an_own_domain(folder, capsys):
     assert len(read_mp4(folder / "out" / "replicate-1" / f"task-{best}.mp4")[1]) == 10
     # Slower: more frames of the same, at the same rate.
     slow = ("--speed", 0.5, "--fps", 10, "--out", "slow.gif", "--task", "3,4,best", "--size", "64x48", "--quiet")
-    assert run("watch", "out/replicate-1/result.npz", *slow) == 0
+    assert run("watch", "out/replicate-1/result.npz", "--trust", *slow) == 0
     frames = read_gif(folder / "slow.gif")
     assert len(frames) == 20
     assert frames[0][0].shape == (100, 132, 3)
-    assert run("watch", "out/replicate-0", "--task", "1,2", "--size", "64x48", "--out", "still.png") == 0
+    assert run("watch", "out/replicate-0", "--trust", "--task", "1,2", "--size", "64x48", "--out", "still.png") == 0
     assert size_of("still.png") == (132, 48)
 
 
 def test_watch_draws_what_has_no_film(folder, capsys):
     keep("drawn", folder / "out")
-    assert run("watch", "out", "--task", 4) == 0
+    assert run("watch", "out", "--trust", "--task", 4) == 0
     assert size_of("out/task-4.png") == (640, 480)
     assert "saved        out/task-4.png (a drawing)" in capsys.readouterr().out
-    assert run("watch", "out", "--task", "4,6,8", "--out", "three.png", "--size", "200x160") == 0
+    assert run("watch", "out", "--trust", "--task", "4,6,8", "--out", "three.png", "--size", "200x160") == 0
     assert size_of("three.png") == (400, 320)
-    assert run("watch", "out", "--out", "a.mp4") == 2
+    assert run("watch", "out", "--trust", "--out", "a.mp4") == 2
     assert "--out must end in .png, not 'a.mp4': drawn can be drawn but not filmed" in capsys.readouterr().err
 
 
@@ -459,7 +459,7 @@ def test_watch_a_run_that_was_begun_in_python(folder, capsys):
 def test_mistakes(folder, capsys, arguments, message):
     (folder / "empty").mkdir()
     keep("unseen", folder / "out")
-    assert run("watch", *arguments) == 2
+    assert run("watch", *arguments, "--trust") == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert message in said[0]
@@ -468,7 +468,7 @@ def test_mistakes(folder, capsys, arguments, message):
 def test_a_domain_that_was_changed_since_is_refused(folder, capsys):
     keep("filmed", folder / "out")
     (folder / "seen.py").write_text(DOMAIN.replace("(30,)", "(31,)"))
-    assert run("watch", "out") == 2
+    assert run("watch", "out", "--trust") == 2
     assert "the tasks of the domain are not those of the run" in capsys.readouterr().err
 
 

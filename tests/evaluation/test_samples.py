@@ -177,9 +177,9 @@ def test_the_command_takes_samples_resumes_with_them_and_replays_a_failure(tmp_p
     assert len((tmp_path / "calls.txt").read_text()) == 3 + 2 + 3
     assert sorted(te.load("run").fitness[te.load("run").solved].tolist())[-1] == 6.0
     assert "evaluations  3, each the mean of 3 samples" in capsys.readouterr().out
-    assert main(["replay", "run", "1", "--here"]) == 0
+    assert main(["replay", "run", "1", "--here", "--domain", "noisy_module:domain"]) == 0
     assert "now:  the mean of 3 samples is 9.0, after" in capsys.readouterr().out
-    assert main(["resume", "run", "--evaluations", "4", "--quiet"]) == 0
+    assert main(["resume", "run", "--domain", "noisy_module:domain", "--evaluations", "4", "--quiet"]) == 0
     assert len((tmp_path / "calls.txt").read_text()) == 8 + 3 + 3
 
 

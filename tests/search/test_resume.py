@@ -552,13 +552,15 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
     assert alive(workers) == []
     if status > 0:
         assert "taskelites: interrupted after" in errors
-        assert errors.rstrip().endswith("; the results so far are in 'run'; `taskelites resume run` continues it")
+        assert errors.rstrip().endswith(
+            "; the results so far are in 'run'; `taskelites resume run --domain sim:domain` continues it"
+        )
     with warnings.catch_warnings(action="ignore"):
-        assert main(["resume", "run", "--quiet", "--workers", "1"]) == 0
+        assert main(["resume", "run", "--trust", "--quiet", "--workers", "1"]) == 0
         assert main([*RUN, "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
         assert_same(te.load("run"), te.load("straight"))
-        assert main(["resume", "run", "--quiet", "--evaluations", "5500"]) == 0
-        assert main(["resume", "run", "--quiet"]) == 0  # with the budget that was given last
+        assert main(["resume", "run", "--trust", "--quiet", "--evaluations", "5500"]) == 0
+        assert main(["resume", "run", "--trust", "--quiet"]) == 0  # with the budget that was given last
     assert te.load("run").evaluations == 5500
 
 
@@ -568,7 +570,9 @@ def kill_again_and_again(folder, kills, evaluations, out):
     killed = 0
     while True:
         begun = (folder / out / "run.json").exists()
-        more = ["resume", out] if begun else [*RUN, "--evaluations", evaluations, "--out", out]
+        more = (
+            ["resume", out, "--domain", "sim:domain"] if begun else [*RUN, "--evaluations", evaluations, "--out", out]
+        )
         process = start(*more, "--checkpoint-every", "0.02s", "--quiet", cwd=folder)
         if killed < kills:
             wait_for(folder / out / "checkpoints", process)
@@ -622,7 +626,7 @@ def test_a_failure_is_made_again(simulator, capsys):
     failure = te.analysis.failures(simulator / "run")[0]
     capsys.readouterr()
     for more in ([], ["--here"]):
-        assert main(["replay", str(simulator / "run"), "1", *more]) == 0
+        assert main(["replay", str(simulator / "run"), "1", "--trust", *more]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].startswith(f"failure 1: evaluation {failure.evaluation}, task {failure.task}, solution [0.9")
         assert lines[1:] == [

@@ -33,16 +33,18 @@ _UNEXPECTED_ERROR = (
     "otherwise this is a bug of taskelites: please report it with the lines above, the command and the version "
     f"({__version__})"
 )
-_DOMAIN_HELP = "a name shown by `taskelites list`, or module:name of your own domain"
+_DOMAIN_HELP = "a name shown by `taskelites list`, or module:name or path/to/file.py:name of your own domain"
+_ALGORITHM_HELP = "a name shown by `taskelites list`, or module:name or path/to/file.py:name of your own algorithm"
 _EPILOG = """\
 examples:
   taskelites run arm
   taskelites run arm --evaluations 1e5 --tasks 1000 --algorithm mt-map-elites --set tournament=50
   taskelites run mymodule:mydomain --replicates 5 --out results
+  taskelites run path/to/mymodule.py:mydomain
   taskelites run mymodule:mysimulator --workers 8 --timeout 60 --out my-run
-  taskelites resume my-run --evaluations 2e6
-  taskelites report my-run
-  taskelites watch my-run --task best,median,worst --out film.mp4
+  taskelites resume my-run --evaluations 2e6 --domain mymodule:mysimulator
+  taskelites report my-run --domain mymodule:mysimulator
+  taskelites watch my-run --domain mymodule:mysimulator --task best,median,worst --out film.mp4
   taskelites export my-run --out elites.parquet
   taskelites compare arm --algorithms mt-map-elites,cma-es,random --replicates 10 --evaluations 1e5
   taskelites bench --replicates 5 --evaluations 1e5 --out bench
@@ -139,7 +141,7 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--algorithm",
         default="auto",
         metavar="NAME",
-        help="a name shown by `taskelites list`, or module:name of your own algorithm (default: auto)",
+        help=f"{_ALGORITHM_HELP} (default: auto)",
     )
     _add_problem_options(parser, "setting of the algorithm or option of the domain")
     parser.add_argument(
@@ -188,6 +190,8 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=resume)
     parser.add_argument("run", metavar="RUN_FOLDER", help="the folder that `taskelites run` printed after `saved`")
+    _add_domain(parser)
+    parser.add_argument("--algorithm", metavar="NAME", help="the algorithm of the run, if it is your own")
     parser.add_argument(
         "--evaluations", type=parse_number, metavar="N", help="new total number of evaluations (default: as before)"
     )
@@ -195,6 +199,21 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     add_no_report(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser, samples=False)
+
+
+def _add_domain(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which code may be run for a run folder, which can come from anyone."""
+    parser.add_argument(
+        "--domain",
+        metavar="NAME",
+        help="the domain of the run, if it is your own: module:name or path/to/file.py:name, optionally with options "
+        "in parentheses",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="import and run whatever the run folder names, from the folder in which the run was started",
+    )
 
 
 def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -212,6 +231,7 @@ def _add_replay(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="a run folder; for replicates, the folder of one of them, such as RUN_FOLDER/replicate-0",
     )
     parser.add_argument("id", metavar="ID", type=parse_number, help="id of the failure")
+    _add_domain(parser)
     parser.add_argument(
         "--timeout",
         type=parse_seconds,
@@ -233,6 +253,7 @@ def _add_report(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=report)
     parser.add_argument("run", metavar="RUN", help="folder of a run or a comparison, or a result.npz file")
+    _add_domain(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -259,6 +280,7 @@ def _add_watch(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(command=watch)
     parser.add_argument("run", metavar="RUN", help="folder of a run or of a replicate, or a result.npz file")
+    _add_domain(parser)
     parser.add_argument(
         "--task",
         action="append",

@@ -1,14 +1,17 @@
 """Find runs on disk: the domain of a run, and all results below a path."""
 
+import argparse
 import contextlib
 import inspect
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from taskelites.cli.run_request import RunRequest
+from taskelites.cli.run_request import RunRequest, settings_of_algorithm
+from taskelites.cli.user_code import is_own
 from taskelites.domains import DOMAINS
 from taskelites.domains import domain as make_domain
 from taskelites.errors import InvalidValueError, MissingFileError
@@ -23,30 +26,26 @@ _OPTIONS_FOR_DISPLAY = {"hexapod": {"engine": "mujoco"}}
 
 
 @contextlib.contextmanager
-def domain_of(folder: Path, named: str, result: Result) -> Iterator[Domain]:
-    """Provide the domain of a run, from the command that started it or, for built-in domains, from its settings.
+def domain_of(folder: Path, result: Result, options: argparse.Namespace) -> Iterator[Domain]:
+    """Provide the domain of a run: the user's, or the built-in one that the settings of the result name.
 
     Args:
         folder: run folder.
-        named: the run as the user wrote it, for error messages.
         result: result of the run.
+        options: the options of the command, as for `RunRequest.allowed`.
 
     Raises:
-        ValueError: if the domain is not built in and the run was started in Python, or if its tasks have changed.
+        ValueError: if the domain is not built in and the user gave none, or if it has other tasks.
     """
-    place = next((place for place in (folder, folder.parent) if _started_by_command(place)), None)
-    if place is None:
-        yield _with_tasks_of(_built_in_domain(result, named), result)
+    place = next((place for place in (folder, folder.parent) if RunRequest.started_by_command(place)), None)
+    request = None if place is None else RunRequest.of_run(place, str(place))
+    if options.domain is None and (request is None or not is_own(request.domain)):
+        yield _with_tasks_of(_built_in_domain(result, options.run), result)
         return
-    request = RunRequest.of_run(place, str(place))
-    for_display = [f"{key}={value}" for key, value in _OPTIONS_FOR_DISPLAY.get(request.domain, {}).items()]
-    with request.in_its_folder():
-        yield _with_tasks_of(replace(request, set=request.set + for_display).problem()[1], result)
-
-
-def _started_by_command(folder: Path) -> bool:
-    """Return whether the run in a folder was started by `taskelites run`."""
-    return isinstance((read_plan(folder) or {}).get("request"), dict)
+    if request is None:
+        request = RunRequest(domain=options.domain, set=[], evaluations=result.evaluations, folder=os.getcwd())
+    with (request := request.allowed(options, "domain")).in_its_folder():
+        yield _with_tasks_of(request.make_domain(settings_of_algorithm(result.settings)), result)
 
 
 def _with_tasks_of(domain: Domain, result: Result) -> Domain:
@@ -70,7 +69,7 @@ def _built_in_domain(result: Result, run: str) -> Domain:
     if name not in DOMAINS or not isinstance(options, dict):
         raise InvalidValueError(
             f"the result in {run!r} is of {name!r}, which is not a built-in domain, and it was not made by "
-            "`taskelites run`, so its domain is unknown; show it from the program that made it"
+            "`taskelites run`; give its domain with --domain module:name or --domain file.py:name"
         )
     accepted = inspect.signature(DOMAINS[name]).parameters
     given = {key: _restore_keys(value) for key, value in options.items() if key in accepted}

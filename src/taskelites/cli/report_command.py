@@ -14,6 +14,7 @@ from tqdm import tqdm
 from taskelites.cli.find_run import domain_of, relative_to_cwd, runs_in
 from taskelites.cli.run_command import parse_seconds
 from taskelites.cli.run_request import RunRequest
+from taskelites.errors import InvalidValueError, TaskelitesError
 from taskelites.experiments import Comparison
 from taskelites.results.result import Result, load
 from taskelites.runs import failures
@@ -54,6 +55,10 @@ def report(options: argparse.Namespace) -> int:
     found = _load_any(options.run)
     if isinstance(found, Result):
         _report_run(options, found, home, path)
+    elif options.domain is not None:
+        raise InvalidValueError(
+            "--domain is for the drawings of a single run, and a report of several runs has none; leave it out"
+        )
     else:
         write_report(found, path, command=_command_of(home))
     print(f"{'report':<12} {relative_to_cwd(path)} ({path.stat().st_size / 1e6:.1f} MB)")
@@ -77,13 +82,11 @@ def _report_run(options: argparse.Namespace, result: Result, home: Path, path: P
         domain = None
         if options.draw > 0:
             try:
-                domain = stack.enter_context(domain_of(home, options.run, result))
-            except (ValueError, ImportError, FileNotFoundError) as reason:
-                print(
-                    f"taskelites: warning: the report has no drawings of the solutions: {reason}. In a program that "
-                    "has the domain, call te.show.report(te.load(folder), path, domain=...)",
-                    file=sys.stderr,
-                )
+                domain = stack.enter_context(domain_of(home, result, options))
+            except Exception as reason:  # a built-in domain may refuse the options in the folder in any way
+                if options.domain is not None or options.trust:
+                    raise
+                print(f"taskelites: warning: the report has no drawings of the solutions: {reason}", file=sys.stderr)
         show_progress = domain is not None and not options.quiet
         with tqdm(
             total=int(result.solved.sum()), desc="drawing", leave=False, disable=None if show_progress else True
@@ -102,7 +105,7 @@ def _report_run(options: argparse.Namespace, result: Result, home: Path, path: P
 def _failures_in(folder: Path) -> list[Any]:
     try:
         return failures(folder)
-    except (FileNotFoundError, ValueError):
+    except TaskelitesError:
         return []
 
 
@@ -146,9 +149,9 @@ def _print_outcome(path: Path) -> Iterator[None]:
 def _command_of(folder: Path) -> str | None:
     """Return the command that repeats the run or comparison in a folder, or None if it was started in Python."""
     if (folder / _COMMAND_FILE).is_file():
-        return (folder / _COMMAND_FILE).read_text(encoding="utf-8").strip()
+        return (folder / _COMMAND_FILE).read_text(encoding="utf-8", errors="replace").strip()
     for place in (folder, folder.parent):
-        with contextlib.suppress(ValueError, FileNotFoundError):
+        with contextlib.suppress(TaskelitesError):
             return RunRequest.of_run(place, str(place)).command()
     return None
 

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import shlex
 import sys
 import time
@@ -10,22 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from taskelites.cli.run_request import EVALUATION, RunRequest
+from taskelites.analysis import replay as repeat
+from taskelites.cli.run_request import EVALUATION, RunRequest, settings_of_algorithm
 from taskelites.cli.values import parse_number
 from taskelites.errors import Interrupted, InvalidValueError, counted, whole_number
-from taskelites.evaluation import Caller, RayExecutor
-from taskelites.evaluation.dispatcher import undescribed
-from taskelites.evaluation.engines.inline import InlineEngine, LostChunk, Work
-from taskelites.evaluation.engines.workers import Workers
+from taskelites.evaluation import RayExecutor
 from taskelites.evaluation.options import MODES, ON_ERROR, EvaluationOptions
 from taskelites.problem.problem import Domain
-from taskelites.problem.tasks import Box, Tasks
 from taskelites.results.result import Result
 from taskelites.runs import CheckpointInterval, FailedEvaluation, RunFolder, read_failure, read_plan
 from taskelites.search import MOST_EVALUATIONS, solve
 from taskelites.storage import file_name
+
+# Numbers of a failed solution that are printed.
+_SHOWN_NUMBERS = 12
 
 
 def add_evaluation_options(parser: argparse.ArgumentParser, *, modes: bool = True, samples: bool = True) -> None:
@@ -116,7 +115,8 @@ def run(options: argparse.Namespace) -> int:
 def resume(options: argparse.Namespace) -> int:
     """Run `taskelites resume` and return the exit status."""
     folder = Path(options.run).resolve()
-    before = RunRequest.of_run(folder, options.run)
+    cluster = () if options.ray or options.workers else ("ray",)
+    request = RunRequest.of_run(folder, options.run).allowed(options, "domain", "algorithm", *cluster)
     names = ("evaluations", "checkpoint_every", "ray", *EVALUATION)
     given = {name: value for name in names if (value := getattr(options, name, None)) is not None}
     if given.get("on_error", "retry") != "retry":
@@ -125,7 +125,7 @@ def resume(options: argparse.Namespace) -> int:
         given["workers"] = None
     elif "workers" in given:
         given["ray"] = None
-    request = replace(before, **given, no_report=options.no_report or before.no_report)
+    request = replace(request, **given, no_report=options.no_report or request.no_report)
     _check_numbers(request)
     with request.in_its_folder():
         return _run_and_report(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
@@ -158,7 +158,8 @@ def _run_and_report(
                 **cluster,
             )
     except Interrupted as stop:
-        stop.args = (f"{stop}; `taskelites resume {shlex.quote(str(folder))}` continues it",)
+        again = shlex.join(["taskelites", "resume", str(folder), *request.words_for_resume()])
+        stop.args = (f"{stop}; `{again}` continues it",)
         raise
     finally:
         with contextlib.suppress(OSError):  # not empty
@@ -201,77 +202,40 @@ def replay(options: argparse.Namespace) -> int:
     failure = read_failure(options.run, options.id)
     EvaluationOptions(timeout=options.timeout)  # raises if it is invalid
     folder = Path(options.run).resolve()
-    named = options.run
-    if (
-        read_plan(folder) is None and read_plan(folder.parent) is not None
-    ):  # a replicate; the request is in the folder above
-        folder, named = folder.parent, str(folder.parent)
-    request = RunRequest.of_run(folder, named)
-    with request.in_its_folder():
-        _, domain = request.problem()
-        if isinstance(domain.tasks, Tasks) and failure.task >= len(domain.tasks):
-            raise InvalidValueError(
-                f"the failure is on task {failure.task}, but the domain has only {len(domain.tasks)} tasks; the domain "
-                "must not change after the run"
-            )
-        numbers = ", ".join(f"{value:.6g}" for value in failure.solution)
-        print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, solution [{numbers}]")
-        print(f"then: {failure.kind}: {failure.message}")
-        evaluation_options = EvaluationOptions(
-            timeout=options.timeout or request.timeout,
-            setup=getattr(domain, "setup", None),
-            samples=request.samples or 1,
+    # For a replicate, the request is in the folder above.
+    place = folder.parent if read_plan(folder) is None and read_plan(folder.parent) is not None else folder
+    if RunRequest.started_by_command(place):
+        request = RunRequest.of_run(place, str(place)).allowed(options, "domain")
+    elif options.domain is not None:
+        request = RunRequest(domain=options.domain, set=[], evaluations=1, folder=os.getcwd())
+    else:
+        raise InvalidValueError(
+            f"the run in {options.run!r} was started in Python, so the command line does not know its fitness; give "
+            "its domain with --domain module:name or --domain file.py:name, or call "
+            f"te.analysis.replay({options.run!r}, {failure.id}, fitness) in Python"
         )
-        print(f"now:  {_evaluate_again(domain, failure, evaluation_options, here=options.here)}")
+    with request.in_its_folder():
+        domain = request.make_domain(settings_of_algorithm((read_plan(place) or {}).get("plan")))
+        solution = _solution_text(failure, options.run)
+        print(f"failure {failure.id}: evaluation {failure.evaluation:,}, task {failure.task}, {solution}")
+        print(f"then: {failure.kind}: {failure.message}", flush=True)
+        timeout = options.timeout or request.timeout
+        found = repeat(folder, failure.id, domain, timeout=timeout, samples=request.samples, here=options.here)
+    if found.traceback:
+        print(found.traceback, file=sys.stderr)
+    print(f"now:  {found}")
     return 0
 
 
-def _evaluate_again(
-    domain: Domain, failure: FailedEvaluation, evaluation_options: EvaluationOptions, *, here: bool
-) -> str:
-    """Evaluate a failed solution again and return the outcome as text."""
-    if domain.call == "jax":
-        raise InvalidValueError(
-            "replay needs a Python fitness; a JAX fitness runs in a compiled program, whose failures are not recorded"
-        )
-    tasks: Tasks | Box = domain.tasks
-    task = tasks.pick(np.array([failure.task])) if isinstance(tasks, Tasks) else np.array([failure.descriptors])
-    work = Work(np.array([0]), failure.solution[None], task)
-    behaviour = getattr(domain, "behaviour", None)
-    caller = Caller(
-        domain.fitness,
-        domain.call,
-        0 if behaviour is None else len(behaviour),
-        evaluation_options.setup,
-        evaluation_options.samples,
+def _solution_text(failure: FailedEvaluation, run: str) -> str:
+    """Return the solution of a failure, shortened if it is long."""
+    numbers = [f"{value:.6g}" for value in failure.solution]
+    if len(numbers) <= _SHOWN_NUMBERS:
+        return f"solution [{', '.join(numbers)}]"
+    return (
+        f"solution [{', '.join(numbers[:_SHOWN_NUMBERS])}, ...] of {len(numbers):,} numbers; in Python, "
+        f"te.analysis.failures({run!r}) has all of them"
     )
-    engine = InlineEngine(caller, lambda: False) if here else Workers(caller, 1, evaluation_options.timeout)
-    try:
-        engine.submit(work)
-        begin = time.monotonic()
-        found: list[Any] = []
-        while not found:
-            found = engine.collect(1.0)
-        took = time.monotonic() - begin
-    finally:
-        engine.close()
-    [(_, answer)] = found
-    if isinstance(answer, LostChunk):
-        return f"{answer.kind}: {answer.message}"
-    if answer.failures:
-        trace = answer.failures[0].trace
-        if trace:
-            print(trace, file=sys.stderr)
-        return f"{answer.failures[0].kind}: {answer.failures[0].message}"
-    if undescribed(answer.fitness, answer.behaviour).any():
-        return f"nan: fitness returned {float(answer.fitness[0])!r}, and the behaviour contains NaN"
-    value = float(answer.fitness[0])
-    what = (
-        "fitness returned"
-        if evaluation_options.samples == 1
-        else f"the mean of {evaluation_options.samples} samples is"
-    )
-    return f"{'nan: ' if value != value else ''}{what} {value!r}, after {took:.3g} s"
 
 
 def _final_lines(results: Result | list[Result], seconds: float, folder: Path, *, resumed: bool) -> str:

@@ -3,15 +3,14 @@
 import argparse
 import ast
 import difflib
-import importlib
 import inspect
-import sys
 from pathlib import Path
 from typing import Any
 
 from taskelites.algorithms import ALGORITHMS, as_algorithm
+from taskelites.cli.user_code import follows_interface, import_algorithm, import_domain, is_own
 from taskelites.domains import DOMAINS
-from taskelites.errors import InvalidTypeError, InvalidValueError, MissingPackageError, one_of
+from taskelites.errors import InvalidTypeError, InvalidValueError, one_of
 from taskelites.problem.problem import Domain, is_domain
 from taskelites.problem.tasks import Tasks, read
 
@@ -73,12 +72,16 @@ def find_algorithm(option: str, name: str) -> Any:
         option: name of the command-line option, for error messages.
         name: a name in the registry, or module:name.
     """
-    return _import_attribute(name) if ":" in name else ALGORITHMS[one_of(option, name, ALGORITHMS)]
+    return import_algorithm(name) if is_own(name) else ALGORITHMS[one_of(option, name, ALGORITHMS)]
 
 
 def setting_names(maker: Any) -> set[str]:
-    """Return the names of the settings that a class or function takes; none for anything else."""
-    return set(inspect.signature(maker).parameters) if isinstance(maker, type) or inspect.isfunction(maker) else set()
+    """Return the names of the settings that a class or function takes; none for settings that are made already."""
+    return set(inspect.signature(maker).parameters) if _makes_settings(maker) else set()
+
+
+def _makes_settings(found: Any) -> bool:
+    return isinstance(found, type) or not follows_interface(found)
 
 
 def make_algorithm(name: str, maker: Any, settings: dict[str, Any]) -> Any:
@@ -97,8 +100,7 @@ def make_algorithm(name: str, maker: Any, settings: dict[str, Any]) -> Any:
         if not known:
             raise InvalidValueError(f"{name} takes no settings; leave out {setting!r}")
         one_of(f"a setting of {name}", setting, known)
-    made = maker(**settings) if isinstance(maker, type) or inspect.isfunction(maker) else maker
-    return as_algorithm(made)
+    return as_algorithm(maker(**settings) if _makes_settings(maker) else maker)
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -109,7 +111,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     name = name.strip().replace("-", "_")
     try:
         return name, ast.literal_eval({"true": "True", "false": "False"}.get(value.lower(), value))
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return name, value  # text such as sbx
 
 
@@ -137,11 +139,16 @@ def make_domain(
         given["tasks"] = parse_tasks(tasks)
     if dim is not None:
         given["dim"] = dim
-    if ":" not in name and name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
+    if is_own(name):
+        found = import_domain(name)
+    elif name not in DOMAINS and not difflib.get_close_matches(name, DOMAINS, n=1):
+        hint = f"; name a domain in the file, such as {name}:domain" if name.endswith(".py") else ""
         raise InvalidValueError(
-            f"DOMAIN must be a name shown by `taskelites list`, or module:name of your own domain, not {name!r}"
+            f"DOMAIN must be a name shown by `taskelites list`, or module:name or file.py:name of your own domain, not "
+            f"{name!r}{hint}"
         )
-    found = _import_attribute(name) if ":" in name else DOMAINS[one_of("DOMAIN", name, DOMAINS)]
+    else:
+        found = DOMAINS[one_of("DOMAIN", name, DOMAINS)]
     if is_domain(found):
         if given:
             raise InvalidValueError(
@@ -149,8 +156,6 @@ def make_domain(
                 "name a function that returns a domain"
             )
         return found
-    if not callable(found):
-        raise InvalidTypeError(f"{name} must be a te.Domain or a function that returns one, not {type(found).__name__}")
     accepted = inspect.signature(found).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
         for key in given:
@@ -165,7 +170,7 @@ def make_domain(
         raise  # domains raise these for invalid options
     except Exception as error:  # user code may raise any exception
         raise InvalidValueError(f"{name} raised {type(error).__name__}: {error}") from error
-    if isinstance(domain, Domain) and ":" in name:  # built-in domains fill in their options themselves
+    if isinstance(domain, Domain) and is_own(name):  # built-in domains fill in their options themselves
         plain = {key: value if isinstance(value, int | float | str) else repr(value) for key, value in given.items()}
         domain.options.update(plain)
     if not is_domain(domain):
@@ -181,24 +186,3 @@ def parse_tasks(text: str) -> int | Tasks:
         if Path(text).suffix:
             return read(text)
         raise InvalidValueError(f"--tasks must be a number or a .csv or .npy file, not {text!r}") from None
-
-
-def _import_attribute(name: str) -> Any:
-    """Import an attribute given as module:name; modules in the current folder take precedence."""
-    module_name, _, attribute = name.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # user code may raise any exception
-        if isinstance(error, ModuleNotFoundError) and error.name in (module_name, module_name.split(".")[0]):
-            raise MissingPackageError(
-                f"there is no module {module_name!r} in the current folder or among the installed packages"
-            ) from None
-        raise MissingPackageError(
-            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
-        public = [known for known in vars(module) if not known.startswith("_")]
-        one_of(f"the name after {module_name}:", attribute, public)
-    return getattr(module, attribute)

@@ -88,7 +88,7 @@ def watch(options: argparse.Namespace) -> int:
         raise InvalidValueError(f"--speed must be between 0.01 and 100, not {options.speed:g}")
     out = None if options.out is None else Path(options.out).absolute()
     check_film(out or folder / f"film{film_suffix()}", options.fps, pictures=True)
-    with domain_of(folder, options.run, result) as domain:
+    with domain_of(folder, result, options) as domain:
         can_film = getattr(domain, "film", None) is not None
         if not can_film and getattr(domain, "draw", None) is None:
             raise InvalidValueError(

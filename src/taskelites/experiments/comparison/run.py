@@ -412,7 +412,7 @@ def _open_run_folder(path: Path, job: Job, seed: int) -> RunFolder:
         for warning in check_plan(folder.known["plan"], plan, folder.named):
             folder.log(warning)
             warnings.warn(warning, UserWarning, stacklevel=5)
-    folder.write_plan({"origin": None, "plan": plan})
+    folder.write_plan({"request": None, "plan": plan})
     folder.identify(run_digest(plan))
     return folder
 
