@@ -4,8 +4,10 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -736,3 +738,32 @@ def refuse(*arguments, **options):
     from taskelites.errors import StorageError
 
     raise StorageError(28, "could not write 'here/report.html': No space left on device")
+
+
+@pytest.mark.thorough
+def test_the_command_of_a_comparison_has_all_of_its_algorithms(folder):
+    def command_of(place):
+        return (folder / place / "command.txt").read_text().strip()
+
+    def compare(place, *arguments):
+        common = ["arm", "--tasks", "200", "--out", place, "--quiet"]
+        assert main(["compare", *common, *arguments]) == 0
+
+    first = command_of("both")
+    compare("both", "--add", "--algorithms", "more=random,again=random", "--no-report")
+    merged = first.replace(" --replicates 2", "").replace(" --algorithms random,also=random", "")
+    assert command_of("both") == f"{merged} --algorithms random,also=random,more=random,again=random --replicates 2"
+    compare("both", "--add", "--algorithms", "also=random", "--replicates", "3", "--evaluations", "500")
+    text = command_of("both")
+    assert text.endswith(" --algorithms random,also=random,more=random,again=random --replicates 3")
+    assert told(folder / "both" / "report.html")[0]["again"]["text"] == text
+    # The command makes the whole comparison again, and repeating it changes nothing.
+    assert main([*shlex.split(text)[1:], "--out", "again", "--quiet", "--no-report"]) == 0
+    whole, parts = te.Comparison.load("again"), te.Comparison.load("both")
+    assert whole.labels == parts.labels
+    assert command_of("again") == text
+    # No command is known of what was begun in Python.
+    with warnings.catch_warnings(action="ignore"):
+        te.compare(te.domain("arm", tasks=200), algorithms=["random"], evaluations=500, replicates=1, out="python")
+    compare("python", "--add", "--algorithms", "more=random", "--no-report")
+    assert not (folder / "python" / "command.txt").exists()

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from taskelites.cli.find_run import domain_of, relative_to_cwd, runs_in
 from taskelites.cli.run_command import parse_seconds
 from taskelites.cli.run_request import RunRequest
+from taskelites.cli.values import split_list
 from taskelites.errors import InvalidValueError, TaskelitesError
 from taskelites.experiments import Comparison
 from taskelites.results.result import Result, load
@@ -124,12 +125,34 @@ def report_at_end(results: Result | Sequence[Result], folder: Path, domain: Any)
 
 
 def report_comparison(found: Comparison, folder: Path, options: argparse.Namespace) -> None:
-    """Write the report of a finished comparison, and print its path."""
+    """Write the command and the report of a finished comparison, and print the path of the report."""
+    path = folder / _COMMAND_FILE
+    command = _without_output_options(options.arguments)
+    earlier = path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else None
+    if earlier is not None and earlier != command:
+        with contextlib.suppress(ValueError, argparse.ArgumentError):  # the file was edited
+            command = _with_algorithms(earlier, options.algorithms, found.settings["replicates"])
+    if earlier is not None or not options.add:  # else it was begun in Python, and no command repeats it
+        write_text(path, f"{command}\n")
     if options.no_report:
         return
     with _print_outcome(folder / "report.html"):
-        write_text(folder / _COMMAND_FILE, f"{_without_output_options(options.arguments)}\n")
         write_report(found, folder / "report.html", command=_command_of(folder))
+
+
+def _with_algorithms(command: str, algorithms: str, replicates: int) -> str:
+    """Return the command of a comparison with further algorithms, and its present number of replicates.
+
+    Example:
+        >>> _with_algorithms("taskelites compare arm --algorithms random,cma-es --seed 1", "random, own=mine:Search", 5)
+        'taskelites compare arm --seed 1 --algorithms random,cma-es,own=mine:Search --replicates 5'
+    """
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--algorithms", default="")
+    parser.add_argument("--replicates")
+    earlier, others = parser.parse_known_args(shlex.split(command))
+    every = dict.fromkeys(split_list(earlier.algorithms) + split_list(algorithms))
+    return shlex.join([*others, "--algorithms", ",".join(every), "--replicates", str(replicates)])
 
 
 @contextlib.contextmanager
