@@ -288,7 +288,7 @@ def test_unsolved_tasks_are_unserved_and_failed_own_elites_keep_believed_fitness
     assert found.own.tolist() == [5, 6, 7]
     assert found.assignment().tolist() == [2, -1, 2, 3]
     assert np.isnan(found.fitness()[1])
-    assert "3 tasks (1 more are unsolved), elites chosen from 2" in found.summary()
+    assert "3 tasks (1 more is unsolved), elites chosen from 2" in found.summary()
     measured = dataclasses.replace(result, corrected=np.array([4.5, NAN, NAN, 7.0]), samples=2)
     calls.clear()
     with pytest.warns(te.errors.FitnessWarning, match="1 of 9"):

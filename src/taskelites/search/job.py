@@ -216,9 +216,7 @@ def as_initial(initial: Any, problem: Problem) -> Initial:
     niches = np.asarray(numbers)
     tasks = problem.finite_tasks("initial=")
     if niches.dtype.kind not in "iu" or niches.shape != (len(solutions),):
-        raise InvalidValueError(
-            f"initial must have one task number per solution, so {len(solutions)}, not {numbers!r}"
-        )
+        raise InvalidValueError(f"initial must have one task number per solution, so {len(solutions)}, not {numbers!r}")
     if niches.min() < 0 or niches.max() >= len(tasks):
         raise InvalidValueError(
             f"initial must have task numbers from 0 to {len(tasks) - 1}, not {niches.min()} to {niches.max()}"
