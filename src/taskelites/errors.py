@@ -62,7 +62,7 @@ class FitnessError(TaskelitesError, RuntimeError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was interrupted by Ctrl-C or SIGTERM.
+    """A run was interrupted by Ctrl-C, SIGTERM or SIGHUP.
 
     Attributes:
         result: the result of the run up to the interruption; a list of results if there are replicates.

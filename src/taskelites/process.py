@@ -1,17 +1,26 @@
 """Signals and terminal of the process."""
 
+import os
 import signal
+import stat
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+_HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
+_USUAL: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if _HANGUP is not None:
+    _USUAL[_HANGUP] = signal.SIG_DFL
+
 
 class Interruption:
-    """Context manager that records the first Ctrl-C or SIGTERM; a second one has its usual effect.
+    """Context manager that records the first Ctrl-C, SIGTERM or SIGHUP; a second one has its usual effect.
 
     The search checks it between evaluations. An interrupt can therefore not occur after a state was donated to JAX and
     before the next one is available. Outside the main thread it does nothing, since Python handles signals only there.
+    Under nohup, SIGHUP remains ignored.
 
     Attributes:
         signal: the recorded signal, or None.
@@ -33,8 +42,8 @@ class Interruption:
 
     def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
-            for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-                # Do not replace a handler that the user installed.
+            for number, usual in _USUAL.items():
+                # Do not replace a handler that the user installed, nor nohup's.
                 if signal.getsignal(number) is usual:
                     self._previous[number] = usual
                     signal.signal(number, self._note)
@@ -46,6 +55,10 @@ class Interruption:
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(signum)
         self._restore()
+        if signum == _HANGUP:
+            signal.signal(signum, signal.SIG_IGN)  # a closing terminal may send it twice
+            self._previous[signum] = _USUAL[signum]
+            _leave_closed_terminal()
         if shows_progress(None):
             print("\nstopping and saving; interrupt again to stop at once", file=sys.stderr, flush=True)
 
@@ -53,6 +66,16 @@ class Interruption:
         for number, usual in self._previous.items():
             signal.signal(number, usual)
         self._previous.clear()
+
+
+def _leave_closed_terminal() -> None:
+    """Discard further output to a terminal that was closed, since writing to it would raise an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+                os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def shows_progress(progress: bool | None) -> bool:

@@ -197,7 +197,7 @@ class Rows:
             `make_result` of all values.
 
         Raises:
-            Interrupted: after Ctrl-C or SIGTERM.
+            Interrupted: after Ctrl-C, SIGTERM or SIGHUP.
             FitnessError: if all rows fail, one row fails with `on_error="raise"`, or workers can't be set up.
         """
         total = len(self.values)

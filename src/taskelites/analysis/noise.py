@@ -48,7 +48,7 @@ def reevaluate(
     Raises:
         ValueError, TypeError: before any evaluation, if an argument is invalid.
         FitnessError: if all evaluations fail, one fails with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both exceptions have a `result` with the samples measured so far.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP. Both exceptions have a `result` with the samples measured so far.
 
     Example:
         >>> import numpy as np, taskelites as te

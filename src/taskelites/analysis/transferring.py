@@ -175,8 +175,8 @@ def transfer(
     Raises:
         ValueError, TypeError: before any evaluation, if an argument is invalid, or the file is from another analysis.
         FitnessError: if all evaluations fail, one fails with `on_error="raise"`, or workers can't be set up.
-        Interrupted: after Ctrl-C or SIGTERM. Both exceptions have a `result`: the `Transfer` of the elites that were
-            evaluated on all tasks, or None if there are none.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP. Both exceptions have a `result`: the `Transfer` of the elites
+            that were evaluated on all tasks, or None if there are none.
 
     Example:
         >>> import numpy as np, taskelites as te

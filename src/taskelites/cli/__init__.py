@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 for success, 2 for invalid arguments, 1 for other known errors, 70 for unexpected errors, 130
-        after Ctrl-C, 143 after SIGTERM.
+        after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -133,7 +133,7 @@ def solve(
         FitnessError: if every evaluation fails, one fails with `on_error="raise"`, or workers can't be set up.
         RunInUseError: if another process uses `out`.
         OSError: if `out` can't be written, as when the disk is full; what was saved before is intact.
-        Interrupted: after Ctrl-C or SIGTERM.
+        Interrupted: after Ctrl-C, SIGTERM or SIGHUP.
             An exception that stops a run has the results so far as its `result` (with replicates: a list).
 
     Example:
