@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from taskelites.algorithms import Candidates, Core
+from taskelites.algorithms.large_bounds import bind
 from taskelites.compile_cache import clear_full_compile_cache
 from taskelites.core import metrics, random
 from taskelites.core.archive import Archive
@@ -162,7 +163,7 @@ class JaxLoop:
     def prepare(job: Job) -> tuple[Core, JaxFitness]:
         """Return the algorithm on the problem, and the checked fitness."""
         clear_full_compile_cache()
-        core = job.settings.bind(job.problem, job.batch_size)
+        core = bind(job.settings, job.problem, job.batch_size)
         used = core.behaviour_dim
         evaluate = JaxFitness.made_of(job.fitness, job.problem.returned_behaviour(used), keeps=used > 0)
         evaluate.check(job.problem.lower.size, job.problem.tasks.dim)

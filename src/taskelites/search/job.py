@@ -207,7 +207,8 @@ def as_initial(initial: Any, problem: Problem) -> Initial:
         raise InvalidValueError(f"initial must have shape (m, {problem.dim}), m at least 1, not {solutions.shape}")
     inside = np.clip(solutions, problem.lower, problem.upper)
     # A number at the bounds, rounded to 32 bits, counts as inside.
-    outside = np.flatnonzero((np.abs(solutions - inside) > 1e-6 * (problem.upper - problem.lower)).any(axis=1))
+    tolerance = 1e-6 * problem.upper - 1e-6 * problem.lower  # the width itself may overflow
+    outside = np.flatnonzero((np.abs(solutions / 2 - inside / 2) > tolerance / 2).any(axis=1))
     if len(outside):
         raise InvalidValueError(f"initial must be within bounds, but initial[{outside[0]}] is not; clip or drop it")
     solutions = inside

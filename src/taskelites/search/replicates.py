@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from taskelites.algorithms import about_algorithm
+from taskelites.algorithms.large_bounds import bind
 from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError, counted
 from taskelites.problem.tasks import Tasks
 from taskelites.process import Interruption
@@ -183,7 +184,7 @@ def _runs_in_step(job: Job) -> int:
     if job.rows_per_call is None or job.evaluation_options.parallel:
         return 1
     with host_precision():
-        core = job.settings.bind(job.problem, job.batch_size)
+        core = bind(job.settings, job.problem, job.batch_size)
     rows = core.rows * batches_ahead(core, job.batch_size, job.ahead)
     return max(1, job.rows_per_call // rows)
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array, lax
 
 from taskelites.algorithms import Candidates, Core, Evaluation
+from taskelites.algorithms.large_bounds import bind
 from taskelites.compile_cache import clear_full_compile_cache
 from taskelites.core import random
 from taskelites.errors import InvalidValueError, whole_number
@@ -164,7 +165,7 @@ class Stepper:
         batch_size = whole_number("batch_size", batch_size, least=1, most=2**24)
         clear_full_compile_cache()
         with host_precision():
-            self.core = settings.bind(problem, batch_size)
+            self.core = bind(settings, problem, batch_size)
             self.behaviour_dim = int(self.core.behaviour_dim)
             self.ahead = batches_ahead(self.core, batch_size, ahead)
             problem.returned_behaviour(self.behaviour_dim)  # raises if it does not fit

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from taskelites.algorithms import about_algorithm, as_algorithm
+from taskelites.algorithms.large_bounds import bind
 from taskelites.errors import (
     ExistingFileError,
     FitnessError,
@@ -279,7 +280,7 @@ def _checked_code(label: str, job: Job) -> str | None:
     """
     settings, where = job.settings, "bind"
     try:
-        core = settings.bind(job.problem, job.batch_size)
+        core = bind(settings, job.problem, job.batch_size)
         where = "init or ask"
         jax.eval_shape(lambda key: core.ask(core.init(key)), jax.random.key(0))
     except Exception as error:  # a user's algorithm may raise anything
