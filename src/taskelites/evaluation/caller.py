@@ -289,6 +289,8 @@ def as_floats(what: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarra
         if array.dtype.kind not in "fiub":
             raise TypeError
         array = array.astype(np.float64)
+        if isinstance(value, np.ma.MaskedArray):
+            array[np.ma.getmaskarray(value)] = np.nan
     except (TypeError, ValueError):
         raise InvalidReturnError(f"{what} must be {expected}, but the function returned {shown(value)}") from None
     if shape is not None and array.shape != shape:

@@ -133,8 +133,11 @@ def _told_numbers(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             raise TypeError
+        array = array.astype(np.float64)
+        if isinstance(values, np.ma.MaskedArray):
+            array[np.ma.getmaskarray(values)] = np.nan
     except (TypeError, ValueError):
         raise InvalidTypeError(f"{name} must be an array of numbers of shape {shape}, not {values!r}") from None
     if array.shape != shape:
         raise InvalidValueError(f"{name} must have shape {shape}, one row per candidate, not {array.shape}")
-    return array.astype(np.float64)
+    return array
