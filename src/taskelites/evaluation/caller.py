@@ -125,11 +125,12 @@ class Caller:
         failures = []
         done = 0
         fast = self.samples == 1 and not self.behaviour_dim  # saves the overhead of `_call_once`
+        are_objects = not isinstance(tasks, np.ndarray)
         for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
             on_row(row)
             try:
                 if fast:
-                    value = self.fitness(solution, task, *self.extra)
+                    value = self.fitness(solution, copied(task) if are_objects else task, *self.extra)
                     fitness[row] = value if isinstance(value, float) else as_float(value)
                     row_behaviour = None
                 elif self.samples == 1:
@@ -173,6 +174,8 @@ class Caller:
 
     def _call_once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """Return fitness and behaviour from one call, for one solution (shape `()`) or a batch (shape `(rows,)`)."""
+        if not isinstance(tasks, np.ndarray):
+            tasks = [copied(task) for task in tasks] if shape else copied(tasks)
         value = self.fitness(solutions, tasks, *self.extra)
         behaviour = None
         if self.behaviour_dim:
@@ -225,8 +228,19 @@ class Caller:
 
 
 def copies(solutions: np.ndarray, tasks: Any) -> tuple[np.ndarray, Any]:
-    """Copy the arguments of a fitness, which may modify them in place."""
+    """Copy the arrays among the arguments of a fitness, which may modify them in place."""
     return solutions.copy(), tasks.copy() if isinstance(tasks, np.ndarray) else tasks
+
+
+def copied(task: Any) -> Any:
+    """Return a copy of a task that is an object, which the fitness may modify; the object itself if it can't be copied.
+
+    Every evaluation has its own copy, so results do not depend on which evaluations share a process.
+    """
+    try:
+        return copy.deepcopy(task)
+    except Exception:  # noqa: BLE001 - a lock or a socket, which no other process could receive either
+        return task
 
 
 def describe_exception(what: str, error: BaseException) -> tuple[str, str]:

@@ -80,8 +80,7 @@ class Tasks:
     """A finite family of tasks and the distance between them.
 
     Args:
-        objects: one Python object per task, passed to the fitness unchanged. If None, the fitness receives the
-            descriptors.
+        objects: one Python object per task; the fitness receives a copy. If None, the fitness receives the descriptors.
         descriptors: descriptors of the tasks, shape `(n, k)`. The distance between tasks is their Euclidean distance
             unless `distance` is given.
         distance: a matrix of shape `(n, n)` whose row `a` holds the distances from task `a`, or a function `d(a, b)`
