@@ -280,6 +280,7 @@ class Rows:
             left=lambda: len(self.values) - self.done,
             halt=halt,
             note=self._note,
+            on_rebuild=self.failures.add_rebuild,
         )
 
     def _with_hint(self, error: FitnessError) -> FitnessError:

@@ -7,6 +7,7 @@ module must not import anything from `taskelites`.
 
 import copy
 import faulthandler
+import math
 import os
 import reprlib
 import sys
@@ -25,6 +26,8 @@ import numpy as np
 KINDS = ("raised", "nan", "nonsense", "timeout", "died")
 SETUP = "setup"
 _MAX_MESSAGE_CHARS, _TRACE_HALF_CHARS = 500, 5000
+# `setup` is called again after this number of exceptions in a row.
+_MAX_EXCEPTIONS = 2
 
 
 class RowFailure(NamedTuple):
@@ -37,12 +40,21 @@ class RowFailure(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Result of a chunk: fitness and behaviour per row (NaN where a row failed), failures, and duration in seconds."""
+    """Result of a chunk.
+
+    Attributes:
+        fitness: per row, NaN where a row failed.
+        behaviour: per row, NaN where a row failed; None if there is none.
+        failures: rows that failed.
+        seconds: duration.
+        rebuilt: the exceptions after which `setup` was called again.
+    """
 
     fitness: np.ndarray
     behaviour: np.ndarray | None
     failures: list[RowFailure]
     seconds: float
+    rebuilt: tuple[str, ...] = ()
 
 
 class InvalidReturnError(Exception):
@@ -68,6 +80,8 @@ class Caller:
             argument.
         samples: number of calls per evaluation, whose mean is the result.
         keeps: whether to return the behaviour. If not, it is dropped before the result is sent back.
+        retries: whether failed evaluations are retried. Then `setup` is called again after each exception; otherwise
+            after two in a row.
     """
 
     def __init__(
@@ -78,6 +92,7 @@ class Caller:
         setup: Callable[[], Any] | None = None,
         samples: int = 1,
         keeps: bool = True,
+        retries: bool = False,
     ) -> None:
         self.fitness = fitness
         self.call = call
@@ -87,21 +102,40 @@ class Caller:
         self.samples = samples
         self.sample = 1  # the current one, for messages
         self.extra: tuple[Any, ...] = ()
+        self.exceptions = 0  # in a row
+        self.max_exceptions = math.inf if setup is None else 1 if retries else _MAX_EXCEPTIONS
+        self.last_exception = ""
+        self.rebuilt: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"extra": ()}  # the result of `setup` belongs to one process
 
-    def prepare(self) -> "Caller":
-        """Run `setup` in the process and thread that will call the fitness."""
+    def set_up(self) -> tuple[str, str] | None:
+        """Run `setup` in the process and thread that will call the fitness.
+
+        Returns:
+            None, or a message and the traceback if it failed.
+        """
         if self.setup is not None:
-            self.extra = (self.setup(),)
-        return self
+            self.extra = ()  # first, so that two simulators never share a port or a licence
+            try:
+                self.extra = (self.setup(),)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's function may raise anything
+                return describe_exception("setup", error)
+        self.exceptions = 0
+        return None
+
+    def _rebuild(self, on_row: Callable[[int | None], None]) -> tuple[str, str] | None:
+        """Run `setup` again, since its object may be broken."""
+        on_row(None)
+        self.rebuilt.append(self.last_exception)
+        return self.set_up()
 
     def __call__(
         self,
         solutions: np.ndarray,
         tasks: Any,
-        on_row: Callable[[int], None] = do_nothing,
+        on_row: Callable[[int | None], None] = do_nothing,
         halt: Callable[[], Any] = do_nothing,
     ) -> tuple[Any, ...]:
         """Evaluate a chunk and return the fields of an `Answer` as a plain tuple.
@@ -109,16 +143,18 @@ class Caller:
         Args:
             solutions: `(rows, dim)`.
             tasks: `rows` tasks.
-            on_row: called with the row before each call of the fitness.
+            on_row: called with the row before each call of the fitness, and with None before `setup` is called again.
             halt: called between two calls of the fitness. If it returns True, unfinished rows are left out.
         """
         start = time.perf_counter()
         evaluate = self._batch if self.call == "batch" else self._each
+        self.rebuilt = []
         fitness, behaviour, failures = evaluate(solutions, tasks, on_row, halt)
-        return fitness, behaviour, [tuple(failure) for failure in failures], time.perf_counter() - start
+        plain = [tuple(failure) for failure in failures]
+        return fitness, behaviour, plain, time.perf_counter() - start, tuple(self.rebuilt)
 
     def _each(
-        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int], None], halt: Callable[[], Any]
+        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int | None], None], halt: Callable[[], Any]
     ) -> tuple[np.ndarray, np.ndarray | None, list[RowFailure]]:
         fitness = np.full(len(solutions), np.nan)
         behaviour = np.full((len(solutions), self.kept_dim), np.nan) if self.kept_dim else None
@@ -127,6 +163,10 @@ class Caller:
         fast = self.samples == 1 and not self.behaviour_dim  # saves the overhead of `_call_once`
         are_objects = not isinstance(tasks, np.ndarray)
         for row, (solution, task) in enumerate(zip(solutions, tasks, strict=True)):
+            done = row + 1
+            if self.exceptions >= self.max_exceptions and (problem := self._rebuild(on_row)):
+                failures.append(RowFailure(row, "raised", *problem))
+                continue
             on_row(row)
             try:
                 if fast:
@@ -139,38 +179,47 @@ class Caller:
                     fitness[row], row_behaviour = self._mean_of_samples(solution, task, (), partial(on_row, row), halt)
                 if behaviour is not None:
                     behaviour[row] = row_behaviour
+                self.exceptions = 0
             except StopRequestedError:
+                done = row
                 break
             except InvalidReturnError as error:
                 failures.append(RowFailure(row, "nonsense", f"{error}{self._sample_note()}", ""))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's function may raise anything
-                message, trace = describe_exception("fitness", error)
-                failures.append(RowFailure(row, "raised", f"{message}{self._sample_note()}", trace))
-            done = row + 1
+                failures.append(self._raised(row, error))
             if halt():
                 break
         return fitness[:done], None if behaviour is None else behaviour[:done], failures
 
     def _batch(
-        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int], None], halt: Callable[[], Any]
+        self, solutions: np.ndarray, tasks: Any, on_row: Callable[[int | None], None], halt: Callable[[], Any]
     ) -> tuple[np.ndarray, np.ndarray | None, list[RowFailure]]:
         rows = len(solutions)
+        behaviour = np.full((rows, self.kept_dim), np.nan) if self.kept_dim else None
+        if self.exceptions >= self.max_exceptions and (problem := self._rebuild(on_row)):
+            return np.full(rows, np.nan), behaviour, [RowFailure(-1, "raised", *problem)]
         on_row(0)
         try:
             if self.samples == 1:
                 fitness, batch_behaviour = self._call_once(solutions, tasks, (rows,))
             else:
                 fitness, batch_behaviour = self._mean_of_samples(solutions, tasks, (rows,), partial(on_row, 0), halt)
+            self.exceptions = 0
             return fitness, batch_behaviour, []
         except StopRequestedError:
             return np.empty(0), np.empty((0, self.kept_dim)) if self.kept_dim else None, []
         except InvalidReturnError as error:
             failure = RowFailure(-1, "nonsense", f"{error}{self._sample_note()}", "")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            message, trace = describe_exception("fitness", error)
-            failure = RowFailure(-1, "raised", f"{message}{self._sample_note()}", trace)
-        behaviour = np.full((rows, self.kept_dim), np.nan) if self.kept_dim else None
+            failure = self._raised(-1, error)
         return np.full(rows, np.nan), behaviour, [failure]
+
+    def _raised(self, row: int, error: BaseException) -> RowFailure:
+        """Count an exception of the fitness and describe it."""
+        message, trace = describe_exception("fitness", error)
+        self.exceptions += 1
+        self.last_exception = message
+        return RowFailure(row, "raised", f"{message}{self._sample_note()}", trace)
 
     def _call_once(self, solutions: np.ndarray, tasks: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """Return fitness and behaviour from one call, for one solution (shape `()`) or a batch (shape `(rows,)`)."""
@@ -337,18 +386,27 @@ class Remote:
         if key not in callers:
             for old in [name for name in callers if name.endswith(f" {threading.get_ident()}")]:
                 del callers[old]  # from an earlier run
-            stage = "reading the fitness"
+            problem: tuple[str, str] | None
             try:
                 caller = cloudpickle.loads(self.caller) if isinstance(self.caller, bytes) else copy.copy(self.caller)
-                stage = "setup"
-                callers[key] = caller.prepare()
             except Exception as error:  # noqa: BLE001 - any failure must be reported to the run
-                return np.empty(0), None, [(-1, SETUP, *describe_exception(stage, error))], 0.0
+                problem = describe_exception("reading the fitness", error)
+            else:
+                problem = caller.set_up()
+            if problem:
+                return np.empty(0), None, [(-1, SETUP, *problem)], 0.0
+            callers[key] = caller
         if self.timeout is None:
             return callers[key](solutions, tasks)
         seconds = self.timeout * (len(solutions) if callers[key].call == "batch" else 1)
+
+        def on_row(row: int | None) -> None:
+            if row is None:  # `setup` is called again, and has no timeout
+                faulthandler.cancel_dump_traceback_later()
+            else:  # Python's watchdog thread does not need the GIL, so it also interrupts loops in C
+                faulthandler.dump_traceback_later(seconds, exit=True)
+
         try:
-            # Python's watchdog thread does not need the GIL, so it also interrupts loops in C.
-            return callers[key](solutions, tasks, lambda row: faulthandler.dump_traceback_later(seconds, exit=True))
+            return callers[key](solutions, tasks, on_row)
         finally:
             faulthandler.cancel_dump_traceback_later()

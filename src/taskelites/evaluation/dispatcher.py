@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from taskelites.algorithms import Candidates
-from taskelites.evaluation.caller import Answer
+from taskelites.evaluation.caller import Answer, do_nothing
 from taskelites.evaluation.engines.inline import SHORT_CHUNK_SECONDS, Engine, LostChunk, Work
 
 # Target duration of a chunk: long enough to hide the overhead of messages, short enough to keep all workers busy.
@@ -166,6 +166,7 @@ class Dispatcher:
         engine: evaluates the chunks.
         chunk: number of rows per chunk; None to adapt it to the measured duration of an evaluation.
         retries: maximum number of retries per failed evaluation.
+        on_rebuild: called when `setup` was called again, with the exception that was the reason.
 
     Attributes:
         evaluated: number of evaluations.
@@ -174,7 +175,14 @@ class Dispatcher:
         lost: number of chunks whose worker died or was killed.
     """
 
-    def __init__(self, engine: Engine, *, chunk: int | None, retries: int = 0) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        chunk: int | None,
+        retries: int = 0,
+        on_rebuild: Callable[[str], None] = do_nothing,
+    ) -> None:
         self.engine = engine
         self.chunk = chunk
         self.seconds = 0.0
@@ -182,6 +190,7 @@ class Dispatcher:
         self.evaluated = 0
         self.lost = 0
         self._retries = retries
+        self._on_rebuild = on_rebuild
         self._pending = 0
         self._chunks = 0
 
@@ -281,6 +290,8 @@ class Dispatcher:
         self.seconds += answer.seconds
         self.evaluated += len(work)
         self._chunks += 1
+        for reason in answer.rebuilt:
+            self._on_rebuild(reason)
         fitness = answer.fitness
         complete = answer.behaviour is None or not undescribed(fitness, answer.behaviour).any()
         if not answer.failures and np.isfinite(fitness).all() and complete:

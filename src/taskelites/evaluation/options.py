@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, Self, TypedDict, TypeVar, get_args
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, did_you_mean, one_of, whole_number
@@ -72,7 +73,7 @@ class EvaluationOptions:
         timeout: seconds per evaluation. It needs a process that can be killed, so it starts one worker if `workers` is
             None.
         setup: function without arguments, called once per worker; its return value is passed to the fitness as the last
-            argument.
+            argument. It is called again after two exceptions in a row, and after each one with `on_error="retry"`.
         mode: "sync", which is repeatable, or "async", which does not wait for the slowest evaluation of a batch.
         samples: number of calls of the fitness per evaluation, whose mean is the result.
 
@@ -199,6 +200,7 @@ class EvaluationOptions:
         left: Callable[[], int],
         halt: Callable[[], Any],
         note: Callable[[str], None],
+        on_rebuild: Callable[[str], None],
     ) -> Dispatcher:
         """Start an engine and return its dispatcher.
 
@@ -212,26 +214,34 @@ class EvaluationOptions:
             left: returns the number of remaining evaluations.
             halt: called between evaluations; returns whether to stop.
             note: called with messages for the user.
+            on_rebuild: called when `setup` was called again, with the exception that was the reason.
         """
-        caller = Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps_behaviour)
+        retries = self.on_error == "retry"
+        caller = Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps_behaviour, retries)
         if not self.parallel:
             engine: Engine = InlineEngine(caller, halt)
         elif self.executor is not None:
             engine = ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
         else:
             engine = self._local_workers(caller, left, halt, note)
-        return Dispatcher(engine, chunk=self.chunk(call, batch_size, rows_per_call), retries=self.retry_count)
+        chunk = self.chunk(call, batch_size, rows_per_call)
+        return Dispatcher(engine, chunk=chunk, retries=self.retry_count, on_rebuild=on_rebuild)
 
     def _local_workers(
-        self, caller: Caller, left: Callable[[], int], halt: Callable[[], Any], note: Callable[[str], None]
+        self,
+        caller: Caller,
+        left: Callable[[], int],
+        halt: Callable[[], Any],
+        note: Callable[[str], None],
     ) -> Engine:
+        start = partial(Workers, caller, timeout=self.timeout, note=note)
         if isinstance(self.workers, int):
-            return Workers(caller, self.workers, self.timeout, note)
+            return start(self.workers)
         if self.timeout is not None or self.mode == "async":
             reason = "a timeout" if self.timeout is not None else "mode='async'"
             note(f"workers='auto' starts {cores()} workers, one per core, since {reason} needs workers")
-            return Workers(caller, cores(), self.timeout, note)
-        return AutomaticEngine(InlineEngine(caller, halt), lambda: Workers(caller, cores(), None, note), left, note)
+            return start(cores())
+        return AutomaticEngine(InlineEngine(caller, halt), partial(start, cores()), left, note)
 
     def chunk(self, call: str, batch_size: int, rows_per_call: int | None = None) -> int | None:
         """Return the number of rows per chunk, or None if it may adapt to measured durations.

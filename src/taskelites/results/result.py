@@ -56,6 +56,7 @@ class Result:
         infeasible: number of infeasible evaluations, with fitness -inf.
         failures: number of failed evaluations by kind: "raised", "nan", "nonsense", "timeout" or "died".
         retried: number of repeated evaluations after failures, which are not part of any other count.
+        rebuilt: number of times that `setup` was called again in a worker, after exceptions.
         history: columns of equal length with one row per logged point. All columns except `seconds` are repeatable.
         settings: settings of the run, such as algorithm, seed and versions.
         optimum: `(n,)`, the best possible fitness per task; None if unknown.
@@ -87,6 +88,7 @@ class Result:
     infeasible: int = 0
     failures: dict[str, int] = field(default_factory=dict)
     retried: int = 0
+    rebuilt: int = 0
     history: dict[str, np.ndarray] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     optimum: np.ndarray | None = None
@@ -209,6 +211,8 @@ class Result:
             rows.append(("failed", f"{counted(self.failed, 'evaluation')} ({self.failure_counts()})"))
         if self.retried:
             rows.append(("retried", counted(self.retried, "evaluation")))
+        if self.rebuilt:
+            rows.append(("rebuilt", f"setup was called again {counted(self.rebuilt, 'time')}"))
         if self.infeasible:
             rows.append(("infeasible", f"{counted(self.infeasible, 'evaluation')} (-inf)"))
         return rows
@@ -513,6 +517,7 @@ class Result:
             "infeasible": self.infeasible,
             "failures": self.failures,
             "retried": self.retried,
+            "rebuilt": self.rebuilt,
             "samples": self.samples,
             "history": list(self.history),
             "settings": self.settings,
@@ -586,6 +591,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         infeasible=_count(about, "infeasible"),
         failures={kind: _count(about["failures"], kind) for kind in about.get("failures", {})},
         retried=_count({"retried": 0} | about, "retried"),
+        rebuilt=_count({"rebuilt": 0} | about, "rebuilt"),
         history={name: history[name] for name in about["history"]},
         settings=_checked_settings(about["settings"]),
         samples=_count({"samples": 0} | about, "samples"),

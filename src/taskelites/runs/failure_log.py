@@ -36,12 +36,14 @@ class FailureLog:
     Attributes:
         counts: the number of failures of each kind.
         retried: the number of repeated evaluations, which no other count includes.
+        rebuilt: how often `setup` was called again.
     """
 
     folder: RunFolder | None
     note: Callable[[str], None]
     counts: Counter[str] = field(default_factory=Counter)
     retried: int = 0
+    rebuilt: int = 0
     first: Failure | None = None
     where: str = ""
     last: str = ""
@@ -102,6 +104,13 @@ class FailureLog:
         if next_ < len(found):
             self.add_success()
 
+    def add_rebuild(self, reason: str) -> None:
+        """Count a further call of `setup`, made after this exception."""
+        self.rebuilt += 1
+        # Report the first ones and then powers of ten only, to keep the log short.
+        if self.rebuilt <= 3 or set(str(self.rebuilt)[1:]) == {"0"}:
+            self.note(f"setup was called again ({self.rebuilt:,} times so far), since {reason}")
+
     def check(self, *, ended: bool = False) -> None:
         """Raise if everything fails.
 
@@ -130,6 +139,7 @@ class FailureLog:
         return {
             "counts": dict(self.counts),
             "retried": self.retried,
+            "rebuilt": self.rebuilt,
             "first": first,
             "where": self.where,
             "recorded": self.recorded,
@@ -149,7 +159,8 @@ class FailureLog:
             raise InvalidTypeError("its failures must have texts")
         self.first = None if first is None else Failure(*first)
         self.where, self.succeeded = kept["where"], bool(kept["succeeded"])
-        self.retried, self.recorded, self.streak = (_count(kept, name) for name in ("retried", "recorded", "streak"))
+        for name in ("retried", "rebuilt", "recorded", "streak"):
+            setattr(self, name, _count(kept, name))
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
 

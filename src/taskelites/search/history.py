@@ -251,6 +251,7 @@ def make_result(
         infeasible=int(archive.infeasible),
         failures=failures,
         retried=0 if recorder is None else recorder.failures.retried,
+        rebuilt=0 if recorder is None else recorder.failures.rebuilt,
         history={} if recorder is None else recorder.history(),
         settings=settings,
         optimum=optimum,

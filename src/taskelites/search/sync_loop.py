@@ -181,6 +181,7 @@ class SyncLoop:
             left=lambda: sum(run.left for run in self.runs),
             halt=self.halted,
             note=self.control.note,
+            on_rebuild=self.runs[0].failures.add_rebuild,
         )
         if self.control.bar is not None:
             self.control.bar.begin()

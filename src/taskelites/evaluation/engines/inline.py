@@ -12,7 +12,7 @@ import numpy as np
 
 from taskelites.errors import FitnessError
 from taskelites.evaluation import caller as caller_module
-from taskelites.evaluation.caller import Answer, Caller, RowFailure, describe_exception
+from taskelites.evaluation.caller import Answer, Caller, RowFailure
 
 # Maximum time without a check for interruption, apart from one evaluation.
 _MAX_BLOCK_SECONDS = 0.02
@@ -81,8 +81,8 @@ class Engine(Protocol):
 
 def as_answer(plain: tuple[Any, ...]) -> Answer:
     """Convert the plain tuple returned by a `Caller` to an `Answer`."""
-    fitness, behaviour, failures, seconds = plain
-    return Answer(fitness, behaviour, [RowFailure(*failure) for failure in failures], seconds)
+    fitness, behaviour, failures, *rest = plain
+    return Answer(fitness, behaviour, [RowFailure(*failure) for failure in failures], *rest)
 
 
 def pack(ticket: int, work: Work) -> bytes:
@@ -115,10 +115,9 @@ class InlineEngine:
     slots = 1
 
     def __init__(self, caller: Caller, halt: Callable[[], Any]) -> None:
-        try:
-            self._caller = caller.prepare()
-        except Exception as error:
-            raise setup_error(describe_exception("setup", error)[0]) from error
+        if problem := caller.set_up():
+            raise setup_error(*problem)
+        self._caller = caller
         self._halt = halt
         self.waiting: deque[Work] = deque()
 

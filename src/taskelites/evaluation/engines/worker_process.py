@@ -20,6 +20,8 @@ from typing import Any
 # written in this order, so that a concurrent read may underestimate the age of a row, but never overestimate it.
 SINCE, ROW, TICKET = range(3)
 STATUS_BYTES = 24
+# A start time that no timeout reaches.
+NEVER = 2**62
 
 
 def main() -> None:
@@ -36,9 +38,12 @@ def main() -> None:
     try:
         path, payload = connection.recv()
         sys.path[:] = path
-        caller = pickle.loads(payload).prepare()
+        caller = pickle.loads(payload)
     except BaseException as error:  # noqa: BLE001 - any failure must be reported to the run
         report_failure(connection, "", error)
+        return
+    if problem := caller.set_up():
+        connection.send((None, *problem))
         return
     connection.send((None, None, None))
     own = os.getpid()
@@ -53,7 +58,10 @@ def main() -> None:
             report_failure(connection, "tasks can't be unpickled in a worker: ", error)
             return
 
-        def on_row(row: int, ticket: int = ticket) -> None:
+        def on_row(row: int | None, ticket: int = ticket) -> None:
+            if row is None:  # `setup` is called again, and has no timeout
+                status[SINCE] = NEVER
+                return
             status[SINCE] = time.monotonic_ns()
             status[ROW] = row
             status[TICKET] = ticket

@@ -222,6 +222,7 @@ def _failures(result: Result, failures: list[Any] | None) -> dict[str, Any] | No
     counts = [[kind, number] for kind, number in result.failures.items() if number]
     counts += [["infeasible (-inf)", result.infeasible]] if result.infeasible else []
     counts += [["retried", result.retried]] if result.retried else []
+    counts += [["setup called again", result.rebuilt]] if result.rebuilt else []
     return {"counts": counts, "examples": examples, "all": result.failed}
 
 
