@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, TypeVar, get_args
 
 from taskelites.errors import InvalidTypeError, InvalidValueError, did_you_mean, one_of, whole_number
@@ -201,6 +202,7 @@ class EvaluationOptions:
         halt: Callable[[], Any],
         note: Callable[[str], None],
         on_rebuild: Callable[[str], None],
+        log_folder: Path | None = None,
     ) -> Dispatcher:
         """Start an engine and return its dispatcher.
 
@@ -215,6 +217,7 @@ class EvaluationOptions:
             halt: called between evaluations; returns whether to stop.
             note: called with messages for the user.
             on_rebuild: called when `setup` was called again, with the exception that was the reason.
+            log_folder: folder for what local workers print; None to show it on stderr.
         """
         retries = self.on_error == "retry"
         caller = Caller(fitness, call, behaviour_dim, self.setup, self.samples, keeps_behaviour, retries)
@@ -223,7 +226,7 @@ class EvaluationOptions:
         elif self.executor is not None:
             engine = ExecutorEngine(self.executor, caller, slots_of(self.executor) or cores(), self.timeout)
         else:
-            engine = self._local_workers(caller, left, halt, note)
+            engine = self._local_workers(caller, left, halt, note, log_folder)
         chunk = self.chunk(call, batch_size, rows_per_call)
         return Dispatcher(engine, chunk=chunk, retries=self.retry_count, on_rebuild=on_rebuild)
 
@@ -233,8 +236,9 @@ class EvaluationOptions:
         left: Callable[[], int],
         halt: Callable[[], Any],
         note: Callable[[str], None],
+        log_folder: Path | None,
     ) -> Engine:
-        start = partial(Workers, caller, timeout=self.timeout, note=note)
+        start = partial(Workers, caller, timeout=self.timeout, note=note, log_folder=log_folder)
         if isinstance(self.workers, int):
             return start(self.workers)
         if self.timeout is not None or self.mode == "async":

@@ -182,6 +182,7 @@ class SyncLoop:
             halt=self.halted,
             note=self.control.note,
             on_rebuild=self.runs[0].failures.add_rebuild,
+            log_folder=None if (folder := self.runs[0].recorder.folder) is None else folder.path / "workers",
         )
         if self.control.bar is not None:
             self.control.bar.begin()
