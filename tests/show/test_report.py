@@ -741,7 +741,7 @@ def refuse(*arguments, **options):
 
 
 @pytest.mark.thorough
-def test_the_command_of_a_comparison_has_all_of_its_algorithms(folder):
+def test_command_of_comparison_has_all_algorithms(folder):
     def command_of(place):
         return (folder / place / "command.txt").read_text().strip()
 
@@ -756,7 +756,7 @@ def test_the_command_of_a_comparison_has_all_of_its_algorithms(folder):
     compare("both", "--add", "--algorithms", "also=random", "--replicates", "3", "--evaluations", "500")
     text = command_of("both")
     assert text.endswith(" --algorithms random,also=random,more=random,again=random --replicates 3")
-    assert told(folder / "both" / "report.html")[0]["again"]["text"] == text
+    assert contents(folder / "both" / "report.html")[0]["again"]["text"] == text
     # The command makes the whole comparison again, and repeating it changes nothing.
     assert main([*shlex.split(text)[1:], "--out", "again", "--quiet", "--no-report"]) == 0
     whole, parts = te.Comparison.load("again"), te.Comparison.load("both")
