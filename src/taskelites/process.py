@@ -79,10 +79,18 @@ def _leave_closed_terminal() -> None:
 
 
 def shows_progress(progress: bool | None) -> bool:
-    """Return whether to show progress; if `progress` is None, whether stderr is a terminal.
+    """Return whether to show progress; if `progress` is None, whether stderr is a terminal or a notebook.
 
     Example:
         >>> shows_progress(True), shows_progress(False)
         (True, False)
     """
-    return (sys.stderr is not None and sys.stderr.isatty()) if progress is None else progress
+    if progress is not None:
+        return progress
+    return sys.stderr is not None and (sys.stderr.isatty() or in_notebook())
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return "IPKernelApp" in getattr(shell, "config", ())

@@ -141,6 +141,8 @@ def run_all(
                 if done:
                     note("is complete already; raise evaluations to continue it")
                     store.results += done
+                    if bar is not None:
+                        bar.skip_to(job.evaluations * (group[-1].replicate + 1))
                     continue
                 folders = [recorder.folder for recorder in group if recorder.folder is not None]
                 checkpointer = Checkpointer(folders, store.every) if folders else None
@@ -153,6 +155,8 @@ def run_all(
                     loop = (AsyncLoop if job.evaluation_options.mode == "async" else SyncLoop)(job, group, control)
                 if checkpointer is not None:
                     _restore(loop, folders, checkpointer, note, alike=prepared is not None)
+                if bar is not None:
+                    bar.skip_to(before + loop.position * len(group))
                 _run(loop, group, store, checkpointer)
                 if interruption.noted:
                     raise _interrupted(interruption, store.results[-len(group) :], store)
