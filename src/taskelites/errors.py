@@ -1,7 +1,10 @@
 """Exceptions, warnings, argument checks and words of messages that are shared by several packages."""
 
 import difflib
+import inspect
 import operator
+import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -86,6 +89,15 @@ class DeviceMemoryError(TaskelitesError, MemoryError):
 
 class RunInUseError(TaskelitesError, RuntimeError):
     """Another process uses the run folder."""
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Give a warning that names the line of the user's code, however deep in this library it is given."""
+    home = os.path.dirname(__file__) + os.sep
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(home):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> int:

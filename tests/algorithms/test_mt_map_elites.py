@@ -108,6 +108,7 @@ def test_random_start_is_rounded_up_to_full_batches():
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
 def test_random_start_continues_until_a_task_is_solved():
     seen = []
 

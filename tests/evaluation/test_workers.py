@@ -359,6 +359,7 @@ def test_a_fitness_that_can_not_be_sent_is_refused_with_the_remedy():
         te.solve(lambda x, t: float(lock.locked()), TASKS, workers=1, **PROBLEM)
 
 
+@pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
 def test_a_run_in_which_everything_fails_ends_early():
     calls = []
 
@@ -375,6 +376,7 @@ def test_a_run_in_which_everything_fails_ends_early():
         te.solve(lambda x, t: float("nan"), TASKS, bounds=(0, 1), dim=2, evaluations=100_000)
 
 
+@pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
 def test_a_run_in_which_nothing_succeeds_any_more_ends():
     calls = []
 

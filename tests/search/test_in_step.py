@@ -355,6 +355,7 @@ def test_failures_are_those_of_their_run(tmp_path):
     assert re.sub(r'"traceback": .*', "", one) == re.sub(r'"traceback": .*', "", other)
 
 
+@pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
 def test_the_rows_of_one_run_may_fail():
     def fitness(solutions, tasks):
         values = sphere(solutions, tasks)

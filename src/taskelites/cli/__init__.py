@@ -9,10 +9,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from tqdm import tqdm
+
 from taskelites import __version__
 from taskelites.algorithms import ALGORITHMS
 from taskelites.cli.experiment_commands import EXPERIMENTS, bench, compare, reproduce
 from taskelites.cli.export_command import export
+from taskelites.cli.failures import add_allow_failures
 from taskelites.cli.report_command import add_no_report, parse_drawing_time, report
 from taskelites.cli.run_command import add_evaluation_options, add_workers, parse_seconds, replay, resume, run
 from taskelites.cli.values import parse_number
@@ -60,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: command-line arguments; default: `sys.argv[1:]`.
 
     Returns:
-        The exit status: 0 for success, 2 for invalid arguments, 1 for other known errors, 70 for unexpected errors, 130
-        after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+        The exit status: 0 for success, 2 for invalid arguments, 1 for other known errors or if more than half of all
+        evaluations failed, 70 for unexpected errors, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -86,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"taskelites: warning: {message}", file=sys.stderr)
+    tqdm.write(f"taskelites: warning: {message}", file=sys.stderr)  # above a progress bar, if there is one
 
 
 def _print_error(line: str, status: int, options: argparse.Namespace) -> int:
@@ -167,6 +170,7 @@ def _add_run(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="new folder for the run (default: a new folder below runs/)")
     _add_checkpoint_every(parser)
     add_no_report(parser)
+    add_allow_failures(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser)
 
@@ -197,6 +201,7 @@ def _add_resume(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     _add_checkpoint_every(parser)
     add_no_report(parser)
+    add_allow_failures(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser, samples=False)
 
@@ -358,6 +363,7 @@ def _add_compare(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--add", action="store_true", help="add these algorithms to the comparison in --out, with its settings"
     )
     add_no_report(parser)
+    add_allow_failures(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_evaluation_options(parser, modes=False)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from taskelites.cli.failures import exit_status, print_reasons
 from taskelites.cli.report_command import report_comparison
 from taskelites.cli.run_command import ray_executor
 from taskelites.cli.run_request import EVALUATION
@@ -68,8 +69,10 @@ def compare(options: argparse.Namespace) -> int:
         )
     print(found.summary(shutil.get_terminal_size((120, 24)).columns))
     print(f"\nsaved in {folder}: figure, tables, tests, runs", flush=True)
+    every = [result for results in found.results.values() for result in results]
+    print_reasons(every)
     report_comparison(found, folder, options)
-    return 0
+    return exit_status(every, allow_failures=options.allow_failures)
 
 
 def _parse_algorithms(given: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from taskelites.storage import write_text
 
 # Options of a command without influence on its results: paths, which take a value, and flags.
 _PATH_OPTIONS = ("--out",)
-_FLAGS = ("--quiet", "--no-report", "--traceback")
+_FLAGS = ("--quiet", "--no-report", "--traceback", "--allow-failures")
 _COMMAND_FILE = "command.txt"
 
 

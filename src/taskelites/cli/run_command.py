@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from taskelites.analysis import replay as repeat
+from taskelites.cli.failures import exit_status, print_reasons
 from taskelites.cli.run_request import EVALUATION, RunRequest, settings_of_algorithm
 from taskelites.cli.values import parse_number
 from taskelites.errors import Interrupted, InvalidValueError, counted, whole_number
@@ -125,7 +126,8 @@ def resume(options: argparse.Namespace) -> int:
         given["workers"] = None
     elif "workers" in given:
         given["ray"] = None
-    request = replace(request, **given, no_report=options.no_report or request.no_report)
+    flags = {name: getattr(options, name) or getattr(request, name) for name in ("no_report", "allow_failures")}
+    request = replace(request, **given, **flags)
     _check_numbers(request)
     with request.in_its_folder():
         return _run_and_report(request, *request.problem(), folder, quiet=options.quiet, resumed=True)
@@ -165,10 +167,12 @@ def _run_and_report(
         with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
     took = time.monotonic() - begin
+    every = [results] if isinstance(results, Result) else results
     print(_final_lines(results, took, folder, resumed=resumed), flush=True)
+    print_reasons(every)
     if not request.no_report:
         report_at_end(results, folder, domain)
-    return 0
+    return exit_status(every, allow_failures=request.allow_failures)
 
 
 def _check_numbers(request: RunRequest) -> None:

@@ -23,6 +23,7 @@ from taskelites.errors import InvalidValueError, MissingFileError, StorageError
 from taskelites.problem.problem import Domain
 from taskelites.runs import read_plan
 
+_FLAGS = ("no_report", "allow_failures")
 EVALUATION = ("workers", "on_error", "retries", "timeout", "mode", "samples")
 
 
@@ -60,6 +61,7 @@ class RunRequest:
     mode: str | None = None
     checkpoint_every: str | None = None
     no_report: bool = False
+    allow_failures: bool = False
     folder: str
 
     @classmethod
@@ -110,7 +112,7 @@ class RunRequest:
         """Raise a TypeError if a value has another type than the command would give it."""
         for name, kinds in _TYPES.items():
             value = getattr(self, name)
-            if not isinstance(value, kinds) or (isinstance(value, bool) and name != "no_report"):
+            if not isinstance(value, kinds) or (isinstance(value, bool) and name not in _FLAGS):
                 raise TypeError(f"{name} is {value!r}")
             for text in value if name == "set" else [value]:
                 if (name == "set" or isinstance(text, str)) and not _is_text(text):
@@ -220,7 +222,7 @@ class RunRequest:
             >>> RunRequest(domain="arm", set=["tournament=50"], evaluations=100_000, seed=1, folder="/").command()
             'taskelites run arm --set tournament=50 --evaluations 100000 --seed 1'
         """
-        names = (field.name for field in fields(self) if field.name not in ("domain", "folder", "no_report"))
+        names = (field.name for field in fields(self) if field.name not in ("domain", "folder", *_FLAGS))
         return shlex.join(["taskelites", "run", self.domain, *self.command_words(*names)])
 
     def words_for_resume(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The result of a run, with methods to summarise, save, plot and reuse it."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, counted, whole_number
 from taskelites.problem.tasks import Box, Names, Tasks, column_names
+from taskelites.results.failure_reasons import FailureReason
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import LAYOUT as REPERTOIRE_LAYOUT
 from taskelites.results.repertoire import PREFIX, Repertoire
@@ -55,6 +56,7 @@ class Result:
         failed: number of failed evaluations, for example with fitness NaN or +inf.
         infeasible: number of infeasible evaluations, with fitness -inf.
         failures: number of failed evaluations by kind: "raised", "nan", "nonsense", "timeout" or "died".
+        failure_reasons: the same by reason, the most frequent first: kind, message, file and line, and count.
         retried: number of repeated evaluations after failures, which are not part of any other count.
         rebuilt: number of times that `setup` was called again in a worker, after exceptions.
         history: columns of equal length with one row per logged point. All columns except `seconds` are repeatable.
@@ -87,6 +89,7 @@ class Result:
     failed: int = 0
     infeasible: int = 0
     failures: dict[str, int] = field(default_factory=dict)
+    failure_reasons: tuple[FailureReason, ...] = ()
     retried: int = 0
     rebuilt: int = 0
     history: dict[str, np.ndarray] = field(default_factory=dict)
@@ -516,6 +519,7 @@ class Result:
             "failed": self.failed,
             "infeasible": self.infeasible,
             "failures": self.failures,
+            "failure_reasons": [asdict(reason) for reason in self.failure_reasons],
             "retried": self.retried,
             "rebuilt": self.rebuilt,
             "samples": self.samples,
@@ -590,6 +594,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
         failed=_count(about, "failed"),
         infeasible=_count(about, "infeasible"),
         failures={kind: _count(about["failures"], kind) for kind in about.get("failures", {})},
+        failure_reasons=tuple(FailureReason.from_plain(reason) for reason in about.get("failure_reasons", ())),
         retried=_count({"retried": 0} | about, "retried"),
         rebuilt=_count({"rebuilt": 0} | about, "rebuilt"),
         history={name: history[name] for name in about["history"]},

@@ -2,7 +2,7 @@
 
 from taskelites.runs.checkpoint import Checkpoint, Checkpoints
 from taskelites.runs.checkpoint_interval import Checkpointer, CheckpointInterval, Snapshot
-from taskelites.runs.failure_log import FailedEvaluation, FailureLog, failures, read_failure
+from taskelites.runs.failure_log import FailedEvaluation, FailureAlarm, FailureLog, failures, read_failure
 from taskelites.runs.folder import RunFolder, read_plan
 from taskelites.runs.lock import RunLock
 from taskelites.runs.progress import Progress
@@ -13,6 +13,7 @@ __all__ = [
     "Checkpointer",
     "Checkpoints",
     "FailedEvaluation",
+    "FailureAlarm",
     "FailureLog",
     "Progress",
     "RunFolder",

@@ -1,18 +1,29 @@
 """The failed evaluations of a run: counts per kind, and the first of each kind with all details."""
 
+import os
+import re
 import reprlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from taskelites.errors import FitnessError, InvalidTypeError, InvalidValueError, MissingFileError, whole_number
+from taskelites.errors import (
+    FitnessError,
+    FitnessWarning,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingFileError,
+    warn_user,
+    whole_number,
+)
 from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.caller import shown
+from taskelites.results.failure_reasons import FailureReason, most_frequent_first
 from taskelites.runs.folder import RunFolder
 from taskelites.storage import MALFORMED, MOST_UNPACKED, parse_json, read_text, reading
 
@@ -23,6 +34,13 @@ _PATIENCE = 20
 _PATIENCE_NAN = 10_000
 # A run also ends after this many errors in a row: a licence may have expired, or a disk may be gone.
 _STREAK = 1000
+# The user is warned when more than half of this many evaluations failed.
+_WINDOW = 100
+# A line of a traceback that names a file.
+_FRAME = re.compile(r'^[ +|]*File "(.+?)", line ([0-9]+)', re.MULTILINE)
+# Files that are not the user's: installed packages, Python's own modules.
+_LIBRARY = re.compile(r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|^<frozen ")
+_OWN = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 @dataclass
@@ -37,6 +55,8 @@ class FailureLog:
         counts: the number of failures of each kind.
         retried: the number of repeated evaluations, which no other count includes.
         rebuilt: how often `setup` was called again.
+        reasons: the failures by reason.
+        mostly_failing: whether more than half of 100 consecutive evaluations have failed.
     """
 
     folder: RunFolder | None
@@ -50,6 +70,10 @@ class FailureLog:
     recorded: int = 0
     succeeded: bool = False
     streak: int = 0
+    reasons: dict[tuple[str, str, str], FailureReason] = field(default_factory=dict)
+    mostly_failing: bool = False
+    # The numbers of the last evaluations that failed.
+    recent: deque[int] = field(default_factory=lambda: deque(maxlen=_WINDOW // 2 + 1))
 
     def add_success(self) -> None:
         """Record that an evaluation succeeded."""
@@ -60,6 +84,10 @@ class FailureLog:
         """Count the failure of evaluation `evaluation`, on task `number`."""
         self.counts[failure.kind] += 1
         self.streak += failure.kind != "nan"
+        self._add_reason(failure)
+        self.recent.append(evaluation)
+        if len(self.recent) == self.recent.maxlen and evaluation - self.recent[0] < _WINDOW:
+            self.mostly_failing = True
         where = place(number, solution)
         self.last = f"{failure.message} {where}"
         if self.first is None:
@@ -82,6 +110,15 @@ class FailureLog:
                     "traceback": failure.trace,
                 }
             )
+
+    def _add_reason(self, failure: Failure) -> None:
+        where = raised_at(failure.trace) if failure.kind == "raised" else ""
+        message = failure.message
+        if where:  # it says what the message repeats
+            message = re.sub(r" \([^()]*, line [0-9]+\)", "", message.removeprefix("fitness raised "))
+        reason = FailureReason(kind=failure.kind, message=message, where=where)
+        known = self.reasons.get(reason.key)
+        self.reasons[reason.key] = reason if known is None else replace(known, count=known.count + 1)
 
     def add_all(self, found: Outcomes, told: int, numbers: np.ndarray, tasks: Any, solutions: np.ndarray) -> None:
         """Count the failures and successes among the outcomes of some candidates.
@@ -145,6 +182,7 @@ class FailureLog:
             "recorded": self.recorded,
             "succeeded": self.succeeded,
             "streak": self.streak,
+            "reasons": [asdict(reason) for reason in self.reasons.values()],
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
@@ -161,12 +199,71 @@ class FailureLog:
         self.where, self.succeeded = kept["where"], bool(kept["succeeded"])
         for name in ("retried", "rebuilt", "recorded", "streak"):
             setattr(self, name, _count(kept, name))
+        reasons = map(FailureReason.from_plain, kept["reasons"])
+        self.reasons = {reason.key: reason for reason in reasons}
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
 
 
 def _count(values: dict[str, Any], name: str) -> int:
     return whole_number(f"its {name}", values[name], least=0)
+
+
+@dataclass
+class FailureAlarm:
+    """Warns once per run, while it runs, that more than half of the recent evaluations failed.
+
+    Args:
+        note: called with the warning, for the log.
+        paused: returns a context in which a warning can be printed.
+
+    Attributes:
+        given: whether the warning was given.
+        seen: the numbers of failed and of all evaluations at the last call of `check_counts`.
+    """
+
+    note: Callable[[str], None] = lambda text: None
+    paused: Callable[[], AbstractContextManager[None]] = nullcontext
+    given: bool = False
+    seen: tuple[int, int] = (0, 0)
+
+    def sound(self, failures: FailureLog, evaluations: int) -> None:
+        """Warn that a run that has made `evaluations` so far mostly fails."""
+        if not self.given:
+            reason = most_frequent_first(failures.reasons.values())[0]
+            most = f"; the most frequent reason, {reason.count:,} times: {reason}"
+            self._warn(min(_WINDOW, evaluations), failures.counts.total(), evaluations, most)
+
+    def check_counts(self, failed: int, evaluations: int) -> None:
+        """Warn if the evaluations since the last call mostly failed, given the counts since the run began."""
+        before_failed, before = self.seen
+        if evaluations < before:  # the next run
+            before_failed = before = 0
+        new = evaluations - before
+        if new < _WINDOW:
+            return
+        self.seen = failed, evaluations
+        if not self.given and 2 * (failed - before_failed) > new:
+            self._warn(new, failed, evaluations, ": fitness returned NaN or +inf")
+
+    def _warn(self, window: int, failed: int, evaluations: int, why: str) -> None:
+        self.given = True
+        text = f"more than half of the last {window:,} evaluations failed, {failed:,} of {evaluations:,} so far{why}"
+        self.note(text)
+        with self.paused():
+            warn_user(text, FitnessWarning)
+
+
+def raised_at(trace: str) -> str:
+    r"""Return file:line of the deepest frame of a traceback that is the user's, or else of the deepest one.
+
+    Example:
+        >>> raised_at('File "/home/me/arm.py", line 3, in f\n  File "/usr/lib/python3.12/json/__init__.py", line 9')
+        '/home/me/arm.py:3'
+    """
+    frames = [frame for frame in _FRAME.findall(trace) if not frame[0].startswith(_OWN)]
+    users = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    return ":".join((users or frames)[-1]) if frames else ""
 
 
 def raise_first(found: Outcomes, numbers: np.ndarray, solutions: np.ndarray) -> None:

@@ -184,7 +184,7 @@ def solve(
         shown = shows_progress(progress)
         with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
             run_all(job, seeds, store, bar, tell)
-    warn_of_failures(store.results)
+    warn_of_failures(store.results, warned=store.warned)
     return store.results if replicates is not None else store.results[0]
 
 

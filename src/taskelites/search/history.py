@@ -17,6 +17,7 @@ from taskelites.core.archive import Archive
 from taskelites.errors import InvalidValueError
 from taskelites.problem.problem import Problem
 from taskelites.problem.tasks import Tasks
+from taskelites.results.failure_reasons import FailureReason, most_frequent_first
 from taskelites.results.repertoire import Repertoire
 from taskelites.results.result import Result
 from taskelites.runs import Checkpoint, FailureLog, RunFolder
@@ -230,11 +231,13 @@ def make_result(
     solved = np.isfinite(archive.fitness)
     failed = int(archive.failed)
     failures = {"nan": failed} if failed else {}
+    reasons = [FailureReason(kind="nan", message="fitness returned NaN or +inf", count=failed)] if failed else []
     optimum = worst = None
     if recorder is not None:
         job = recorder.job
         if job.call != "jax":  # compiled functions and loops of users have only one kind of failure
             failures = dict(recorder.failures.counts)
+            reasons = list(recorder.failures.reasons.values())
         # A te.Box has one value for all of its tasks.
         optimum, worst = (
             None if values is None else np.broadcast_to(values, len(solved)) for values in (job.optimum, job.worst)
@@ -250,6 +253,7 @@ def make_result(
         failed=failed,
         infeasible=int(archive.infeasible),
         failures=failures,
+        failure_reasons=most_frequent_first(reasons) if reasons else (),
         retried=0 if recorder is None else recorder.failures.retried,
         rebuilt=0 if recorder is None else recorder.failures.rebuilt,
         history={} if recorder is None else recorder.history(),

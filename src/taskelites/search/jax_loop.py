@@ -216,9 +216,7 @@ class JaxLoop:
                 for recorder, its_own in zip(self.recorders, now, strict=True):
                     recorder.log(its_own)
             told = [int(its_own.told) for its_own in now]
-            if control.bar is not None:
-                fitness = np.concatenate([its_own.fitness for its_own in now])
-                control.bar.update(control.shown_before + max(told) * len(told), partial(metrics.summary, fitness))
+            self._report(now, max(told) * len(told))
             self.reached = begin + step * rows + inside[-1]
             if control.interruption.noted and looks and not cut:  # the result agrees with the history
                 self.shown, _ = self._advanced(1, looks[-1])
@@ -226,6 +224,15 @@ class JaxLoop:
                 break
             if control.checkpointer is not None:
                 control.checkpointer.look(self.reached, self.snapshots)
+
+    def _report(self, now: list[Measures], told: int) -> None:
+        """Show the progress, and warn if most evaluations fail."""
+        control = self.control
+        failed = sum(int(its_own.failed) for its_own in now)
+        if control.bar is not None:
+            fitness = np.concatenate([its_own.fitness for its_own in now])
+            control.bar.update(control.shown_before + told, lambda: metrics.summary(fitness) | {"failed": failed})
+        control.alarm.check_counts(failed, told)
 
     @property
     def position(self) -> int:

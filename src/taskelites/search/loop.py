@@ -6,7 +6,7 @@ from typing import Protocol
 
 from taskelites.process import Interruption
 from taskelites.results.result import Result
-from taskelites.runs import Checkpoint, Checkpointer, Progress, Snapshot
+from taskelites.runs import Checkpoint, Checkpointer, FailureAlarm, Progress, Snapshot
 
 
 class Loop(Protocol):
@@ -40,6 +40,7 @@ class Control:
     Attributes:
         interruption: whether the user has asked to stop.
         checkpointer: saves checkpoints when they are due; None without a run folder.
+        alarm: warns when most evaluations fail.
         bar: shows the progress; None if it is not shown.
         shown_before: evaluations that earlier runs have added to the bar.
         note: called with one sentence per event, for the log and the terminal.
@@ -47,6 +48,7 @@ class Control:
 
     interruption: Interruption = field(default_factory=Interruption)
     checkpointer: Checkpointer | None = None
+    alarm: FailureAlarm = field(default_factory=FailureAlarm)
     bar: Progress | None = None
     shown_before: int = 0
     note: Callable[[str], None] = lambda text: None

@@ -3,7 +3,7 @@
 import errno
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,14 +13,24 @@ import numpy as np
 
 from taskelites.algorithms import about_algorithm
 from taskelites.algorithms.large_bounds import bind
-from taskelites.errors import FitnessError, FitnessWarning, Interrupted, InvalidValueError, StorageError, counted
+from taskelites.errors import (
+    FitnessError,
+    FitnessWarning,
+    Interrupted,
+    InvalidValueError,
+    StorageError,
+    counted,
+    warn_user,
+)
 from taskelites.problem.tasks import Tasks
 from taskelites.process import Interruption
+from taskelites.results.failure_reasons import most_frequent_first
 from taskelites.results.result import Result, load
 from taskelites.runs import (
     Checkpoint,
     Checkpointer,
     CheckpointInterval,
+    FailureAlarm,
     FailureLog,
     Progress,
     RunFolder,
@@ -48,6 +58,9 @@ class ReplicateStore:
         folder: the run folder, or None.
         plan: the plan of the run; needed with a folder.
         every: how often to save a checkpoint.
+
+    Attributes:
+        warned: whether the user was warned that most evaluations failed.
     """
 
     several: bool
@@ -55,6 +68,7 @@ class ReplicateStore:
     plan: dict[str, Any] = field(default_factory=dict)
     every: CheckpointInterval = DEFAULT
     results: list[Result] = field(default_factory=list)
+    warned: bool = False
 
     def folder_of(self, number: int) -> RunFolder | None:
         """Return the folder of a replicate."""
@@ -130,6 +144,8 @@ def run_all(
 ) -> None:
     """Run all replicates. The store has their results, also if this raises."""
     note = partial(_note, store, bar)
+    paused = nullcontext if bar is None else bar.paused
+    alarm = FailureAlarm(store.note, paused)
     prepared = JaxLoop.prepare(job) if job.call == "jax" else None
     recorders = [
         Recorder(job, seed, i, callback, folder := store.folder_of(i), FailureLog(folder, note))
@@ -147,7 +163,7 @@ def run_all(
                 folders = [recorder.folder for recorder in group if recorder.folder is not None]
                 checkpointer = Checkpointer(folders, store.every) if folders else None
                 before = job.evaluations * group[0].replicate
-                control = Control(interruption, checkpointer, bar, before, note)
+                control = Control(interruption, checkpointer, alarm, bar, before, note)
                 loop: Loop
                 if prepared is not None:
                     loop = JaxLoop(job, group, control, prepared)
@@ -163,6 +179,8 @@ def run_all(
     except BaseException as problem:
         store.attach(problem)
         raise
+    finally:
+        store.warned = alarm.given
 
 
 def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder], list[Result]]]:
@@ -280,16 +298,25 @@ def _note(store: ReplicateStore, bar: Progress | None, text: str) -> None:
         bar.note(text)
 
 
-def warn_of_failures(results: list[Result]) -> None:
-    """Warn once about failed evaluations, and about runs that solved no task."""
+def warn_of_failures(results: list[Result], *, warned: bool = False) -> None:
+    """Warn about failed evaluations, and about runs that solved no task.
+
+    Args:
+        results: of all runs.
+        warned: whether the user knows already that most evaluations failed.
+    """
     told = sum(result.evaluations for result in results)
     failed = sum(result.failed for result in results)
-    if failed:
+    mostly = 2 * failed > told
+    if failed and not (mostly and warned):
         kinds = {kind for result in results for kind in result.failures}
         counts = {kind: sum(result.failures.get(kind, 0) for result in results) for kind in sorted(kinds)}
         words = ", ".join(f"{kind} {number:,}" for kind, number in counts.items())
-        warnings.warn(
-            f"{failed:,} of {told:,} evaluations failed ({words}) and were not stored", FitnessWarning, stacklevel=3
-        )
+        why = ""
+        if mostly:
+            reasons = most_frequent_first(reason for result in results for reason in result.failure_reasons)
+            why = f"; the most frequent reason: {reasons[0]}" if reasons else ""
+        text = f"{failed:,} of {told:,} evaluations failed ({words}) and were not stored{why}"
+        warn_user(text, FitnessWarning)
     if not any(np.isfinite(result.fitness).any() for result in results):
-        warnings.warn("no task was solved: no evaluation returned a finite fitness", FitnessWarning, stacklevel=3)
+        warn_user("no task was solved: no evaluation returned a finite fitness", FitnessWarning)

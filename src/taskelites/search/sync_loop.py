@@ -228,6 +228,9 @@ class SyncLoop:
         if control.bar is not None:
             told = sum(run.stepper.evaluations for run in self.runs)
             control.bar.update(control.shown_before + told, self._summary)
+        for run in self.runs:
+            if run.failures.mostly_failing:
+                control.alarm.sound(run.failures, run.stepper.evaluations)
         if control.checkpointer is not None:
             control.checkpointer.look(self.position, self.snapshots)
         if self.job.evaluation_options.parallel and not self._said_slow and dispatcher.waited > _SLOW_SECONDS:
@@ -235,8 +238,9 @@ class SyncLoop:
             self._warn_of_slow_workers(dispatcher)
 
     def _summary(self) -> dict[str, float]:
-        """Return the summary of all runs together: coverage, mean fitness, quantiles."""
-        return metrics.summary(np.concatenate([run.stepper.glance().fitness for run in self.runs]))
+        """Return the summary of all runs together: coverage, mean fitness, quantiles, failed evaluations."""
+        fitness = np.concatenate([run.stepper.glance().fitness for run in self.runs])
+        return metrics.summary(fitness) | {"failed": sum(run.failures.counts.total() for run in self.runs)}
 
     def _warn_of_slow_workers(self, dispatcher: Dispatcher) -> None:
         slower = dispatcher.waited > _SLOWER * dispatcher.seconds and not dispatcher.lost
