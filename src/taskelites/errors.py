@@ -19,6 +19,10 @@ class FitnessWarning(UserWarning):
     """Some evaluations returned no usable fitness."""
 
 
+class CallbackWarning(UserWarning):
+    """A callback raised an exception, and the run goes on without it."""
+
+
 class TaskelitesError(Exception):
     """Base class of all errors of this library except `Interrupted`, which is a `KeyboardInterrupt`."""
 
@@ -74,6 +78,16 @@ class Interrupted(KeyboardInterrupt):
 
     result: Any = None
     signal: Any = None
+
+
+class StopRun(TaskelitesError):  # noqa: N818 - named like StopIteration
+    """Raise it in a callback to stop the run, which is saved and can be resumed. `te.solve` raises it again.
+
+    Attributes:
+        result: the result of the run so far; a list of results if there are replicates.
+    """
+
+    result: Any = None
 
 
 class StorageError(TaskelitesError, OSError):

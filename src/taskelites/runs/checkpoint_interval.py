@@ -67,6 +67,11 @@ class Checkpointer:
         self._position: int | None = None
         self._time = time.monotonic()
 
+    @property
+    def saved(self) -> bool:
+        """Whether the runs have a checkpoint."""
+        return self._position is not None
+
     def begin(self, position: int) -> None:
         """Count the interval from a checkpoint at `position`."""
         self._position = position

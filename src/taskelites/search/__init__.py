@@ -5,7 +5,7 @@
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from os import PathLike
@@ -121,7 +121,8 @@ def solve(
             same, except that `evaluations` may be higher and the evaluation options may differ.
         progress: whether to show the progress; by default, only in a terminal.
         callback: a function, or a list of them, called with each row of the history (a dict) when it is logged; its
-            "replicate" is the number of the run. See `te.callbacks`.
+            "replicate" is the number of the run. See `te.callbacks`. An exception in it is reported once and counted,
+            and the run goes on; `te.errors.StopRun` stops the run.
         request: plain values stored in the run folder that state how to make the run again; `taskelites run` stores its
             options.
 
@@ -134,6 +135,7 @@ def solve(
         RunInUseError: if another process uses `out`.
         OSError: if `out` can't be written, as when the disk is full; what was saved before is intact.
         Interrupted: after Ctrl-C, SIGTERM or SIGHUP.
+        StopRun: if a callback raises it.
             An exception that stops a run has the results so far as its `result` (with replicates: a list).
 
     Example:
@@ -174,7 +176,7 @@ def solve(
     number = 1 if replicates is None else whole_number("replicates", replicates, least=1)
     first = as_seed(seed)
     seeds = [as_seed(first + i) for i in range(number)]
-    tell = None if callback is None else _as_callback(callback)
+    callbacks = () if callback is None else _as_callbacks(callback)
     run = open_run(
         job, seeds, out, several=replicates is not None, resume=resume, every=checkpoint_every, request=request
     )
@@ -183,22 +185,17 @@ def solve(
             warnings.warn(sentence, TaskWarning, stacklevel=2)
         shown = shows_progress(progress)
         with Progress(job.evaluations * number, job.label) if shown else nullcontext() as bar:
-            run_all(job, seeds, store, bar, tell)
+            run_all(job, seeds, store, bar, callbacks)
     warn_of_failures(store.results, warned=store.warned)
     return store.results if replicates is not None else store.results[0]
 
 
-def _as_callback(callback: Any) -> Callable[[Mapping[str, Any]], None]:
-    """Return one function that calls every callback."""
+def _as_callbacks(callback: Any) -> Sequence[Callback]:
+    """Check `callback=`: a function, or a list of them."""
     every = list(callback) if isinstance(callback, Sequence) else [callback]
     for each in every:
         if not callable(each):
             raise InvalidTypeError(
                 f"callback must be a function that takes a row of the history, or a list of them, not {each!r}"
             )
-
-    def tell_all(row: Mapping[str, Any]) -> None:
-        for each in every:
-            each(row)
-
-    return tell_all
+    return every

@@ -122,6 +122,7 @@ class AsyncLoop(SyncLoop):
         """Tell the results that have arrived."""
         assert self._table is not None  # as above
         arrived = dispatcher.arrived(_WAIT)
+        self.only.telling = True
         before = 0
         for found in arrived:
             if found.failures or found.again:
@@ -135,6 +136,7 @@ class AsyncLoop(SyncLoop):
             before += len(found)
         for group in _groups(arrived):
             self._tell_group(group)
+        self.only.telling = False
         if arrived:
             if self.only.point <= self.stepper.evaluations < self.job.evaluations:
                 self.only.recorder.log(self.stepper.glance())

@@ -156,6 +156,7 @@ class JaxLoop:
         self.begin = min(job.initial_rows + self.opening_rows, job.evaluations)
         self.reached = 0  # evaluations
         self.taken = 0  # steps
+        self.telling = False  # an exception now leaves a state that must not be saved
         self.stops = self._stops_left()
         self.target = None if job.target is None else jnp.asarray(job.target)
 
@@ -171,11 +172,11 @@ class JaxLoop:
 
     def compile(self) -> None:
         """Compile all programs of a run, by taking no steps."""
-        self._advanced(0, self.core.rows)
+        self._advanced(self.states, 0, self.core.rows)
         # The last point is told, not looked at.
         *looked_at, _ = (number for _, inside in self.stops for number in inside)
         if any(looked_at):
-            self._looked_inside([0])
+            self._looked_inside(self.states, [0])
 
     def _stops_left(self) -> list[tuple[int, list[int]]]:
         points = logged_points(self.job, self.opening_rows)
@@ -184,46 +185,58 @@ class JaxLoop:
 
     def run(self) -> None:
         """Run until the budget is spent, all have their target, or the user interrupts; see `Loop`."""
-        with compiled_errors():
-            self.compile()
-            if self.control.bar is not None:
-                self.control.bar.begin()
-            for recorder in self.recorders:
-                recorder.start_clock()
-            if not self.reached:
-                self._adopt_before()
-            self._search()
+        try:
+            with compiled_errors():
+                self.compile()
+                if self.control.bar is not None:
+                    self.control.bar.begin()
+                for recorder in self.recorders:
+                    recorder.start_clock()
+                if not self.reached:
+                    self._adopt_before()
+                self._search()
+        except BaseException:  # from the fitness, a full disk, a warning that is an error
+            if not self.telling:
+                self.control.rescue(self.reached, self.snapshots)
+            raise
         if self.control.checkpointer is not None:
             self.control.checkpointer.save(self.reached, self.snapshots)
 
     def _search(self) -> None:
         control = self.control
-        rows, begin = self.core.rows, self.begin
         for step, inside in self.stops:
-            self.states, found = self._advanced(step - self.taken, rows)
-            self.shown = self.states
-            self.taken = step
-            seen = [found] if inside[0] == 0 else []
-            # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
-            cut = inside[-1] if step == self.stops[-1][0] else 0
-            looks = [number for number in inside if number not in (0, cut)]
-            seen += self._looked_inside(looks)
-            if cut:
-                self.shown, found = self._advanced(1, cut)
-                seen.append(found)
-            for found in seen:
-                now = one_by_one(found)
+            # Fetched before anything changes, since only then JAX raises what the fitness raised.
+            states, shown, seen = self._advanced_to(step, inside)
+            self.telling = True
+            self.states, self.shown, self.taken = states, shown, step
+            self.reached = self.begin + step * self.core.rows + inside[-1]
+            for now in seen:
                 for recorder, its_own in zip(self.recorders, now, strict=True):
                     recorder.log(its_own)
+            self.telling = False
             told = [int(its_own.told) for its_own in now]
             self._report(now, max(told) * len(told))
-            self.reached = begin + step * rows + inside[-1]
-            if control.interruption.noted and looks and not cut:  # the result agrees with the history
-                self.shown, _ = self._advanced(1, looks[-1])
-            if control.interruption.noted or all(count < self.reached for count in told):
+            stopping = control.interruption.noted or control.callbacks.stop is not None
+            if stopping and inside[-1] and step != self.stops[-1][0]:  # the result agrees with the history
+                self.shown, _ = self._advanced(self.states, 1, inside[-1])
+            if stopping or all(count < self.reached for count in told):
                 break
             if control.checkpointer is not None:
                 control.checkpointer.look(self.reached, self.snapshots)
+
+    def _advanced_to(self, step: int, inside: list[int]) -> tuple[Any, Any, list[list[Measures]]]:
+        """Return the states at a step, those to make a result of, and the measures at each point, per replicate."""
+        states, found = self._advanced(self.states, step - self.taken, self.core.rows)
+        seen = [found] if inside[0] == 0 else []
+        # The last point may cut its step, whose other rows stay pending: `states` remains at its beginning.
+        cut = inside[-1] if step == self.stops[-1][0] else 0
+        looks = [number for number in inside if number not in (0, cut)]
+        seen += self._looked_inside(states, looks)
+        shown = states
+        if cut:
+            shown, found = self._advanced(states, 1, cut)
+            seen.append(found)
+        return states, shown, [one_by_one(found) for found in seen]
 
     def _report(self, now: list[Measures], told: int) -> None:
         """Show the progress, and warn if most evaluations fail."""
@@ -281,14 +294,14 @@ class JaxLoop:
             told -= max(0, told - int(archive.told)) // self.core.rows * self.core.rows
         check_archive(archive, told)
 
-    def _looked_inside(self, rows: list[int]) -> list[Measures]:
-        """Return the measures after each of these numbers of rows of the next step."""
+    def _looked_inside(self, states: Any, rows: list[int]) -> list[Measures]:
+        """Return the measures after each of these numbers of rows of the step after `states`."""
         if not rows:
             return []
         # Padded to one length, so that one program serves all steps.
         widest = max(len(inside) for _, inside in self.stops)
         padded = np.pad(np.array(rows, np.int32), (0, widest - len(rows)))
-        found = jax.device_get(self.programs.inside(self.core, self.states, padded, self.target, self.job.share))
+        found = jax.device_get(self.programs.inside(self.core, states, padded, self.target, self.job.share))
         return [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(rows))]
 
     def _adopt_before(self) -> None:
@@ -305,8 +318,8 @@ class JaxLoop:
             self.states = self.programs.adopt(self.core, self.states, candidates, rows)
             done += rows
 
-    def _advanced(self, steps: int, rows_told: int) -> tuple[Any, Measures]:
-        return self.programs.advance(self.core, self.states, steps, rows_told, self.target, self.job.share)
+    def _advanced(self, states: Any, steps: int, rows_told: int) -> tuple[Any, Measures]:
+        return self.programs.advance(self.core, states, steps, rows_told, self.target, self.job.share)
 
     def results(self) -> list[Result]:
         """Return the result of each run."""

@@ -1,12 +1,13 @@
-"""The interface of the loops: what they offer, and the interruption, checkpoints and progress that they use."""
+"""The interface of the loops: what they offer, and the interruption, checkpoints, callbacks and progress they use."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from taskelites.process import Interruption
 from taskelites.results.result import Result
-from taskelites.runs import Checkpoint, Checkpointer, FailureAlarm, Progress, Snapshot
+from taskelites.runs import CallbackList, Checkpoint, Checkpointer, FailureAlarm, Progress, Snapshot
 
 
 class Loop(Protocol):
@@ -24,6 +25,7 @@ class Loop(Protocol):
 
         Raises:
             FitnessError: if one evaluation ends a run (`on_error="raise"`), or every evaluation of a run fails.
+            BaseException: whatever else ends a run. A checkpoint is saved first, unless results were being told.
         """
 
     def snapshots(self) -> list[Snapshot]:
@@ -40,6 +42,7 @@ class Control:
     Attributes:
         interruption: whether the user has asked to stop.
         checkpointer: saves checkpoints when they are due; None without a run folder.
+        callbacks: the user's callbacks, one of which may have asked to stop.
         alarm: warns when most evaluations fail.
         bar: shows the progress; None if it is not shown.
         shown_before: evaluations that earlier runs have added to the bar.
@@ -48,7 +51,15 @@ class Control:
 
     interruption: Interruption = field(default_factory=Interruption)
     checkpointer: Checkpointer | None = None
+    callbacks: CallbackList = field(default_factory=CallbackList)
     alarm: FailureAlarm = field(default_factory=FailureAlarm)
     bar: Progress | None = None
     shown_before: int = 0
     note: Callable[[str], None] = lambda text: None
+
+    def rescue(self, position: int, snapshots: Callable[[], list[Snapshot]]) -> None:
+        """Save a checkpoint before an exception ends the run; what is wrong with that matters less."""
+        if self.checkpointer is not None and position:
+            # RuntimeError: JAX's, for a state that was lost.
+            with suppress(RuntimeError, OSError):
+                self.checkpointer.save(position, snapshots)

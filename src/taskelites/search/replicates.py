@@ -2,7 +2,7 @@
 
 import errno
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from taskelites.process import Interruption
 from taskelites.results.failure_reasons import most_frequent_first
 from taskelites.results.result import Result, load
 from taskelites.runs import (
+    CallbackList,
     Checkpoint,
     Checkpointer,
     CheckpointInterval,
@@ -140,15 +141,16 @@ def open_run(
 
 
 def run_all(
-    job: Job, seeds: list[int], store: ReplicateStore, bar: Progress | None, callback: Callback | None = None
+    job: Job, seeds: list[int], store: ReplicateStore, bar: Progress | None, callbacks: Sequence[Callback] = ()
 ) -> None:
     """Run all replicates. The store has their results, also if this raises."""
     note = partial(_note, store, bar)
     paused = nullcontext if bar is None else bar.paused
+    called = CallbackList(callbacks, store.note, paused)
     alarm = FailureAlarm(store.note, paused)
     prepared = JaxLoop.prepare(job) if job.call == "jax" else None
     recorders = [
-        Recorder(job, seed, i, callback, folder := store.folder_of(i), FailureLog(folder, note))
+        Recorder(job, seed, i, called if callbacks else None, folder := store.folder_of(i), FailureLog(folder, note))
         for i, seed in enumerate(seeds)
     ]
     try:
@@ -163,7 +165,7 @@ def run_all(
                 folders = [recorder.folder for recorder in group if recorder.folder is not None]
                 checkpointer = Checkpointer(folders, store.every) if folders else None
                 before = job.evaluations * group[0].replicate
-                control = Control(interruption, checkpointer, alarm, bar, before, note)
+                control = Control(interruption, checkpointer, called, alarm, bar, before, note)
                 loop: Loop
                 if prepared is not None:
                     loop = JaxLoop(job, group, control, prepared)
@@ -174,6 +176,8 @@ def run_all(
                 if bar is not None:
                     bar.skip_to(before + loop.position * len(group))
                 _run(loop, group, store, checkpointer)
+                if called.stop is not None:
+                    raise called.stop
                 if interruption.noted:
                     raise _interrupted(interruption, store.results[-len(group) :], store)
     except BaseException as problem:
@@ -181,6 +185,9 @@ def run_all(
         raise
     finally:
         store.warned = alarm.given
+        if called.failed > 1:
+            with suppress(OSError):
+                store.note(f"callbacks raised {called.failed:,} exceptions")
 
 
 def _groups(job: Job, recorders: list[Recorder]) -> Iterator[tuple[list[Recorder], list[Result]]]:
@@ -269,16 +276,27 @@ def _common_checkpoints(folders: list[RunFolder]) -> list[Checkpoint | None]:
 
 
 def _run(loop: Loop, group: list[Recorder], store: ReplicateStore, checkpointer: Checkpointer | None) -> None:
-    """Run one group to its end, and store its results, also if it fails."""
+    """Run one group to its end, and store its results, also if it fails.
+
+    The results of a group without a checkpoint are not written: such runs begin again when they resume, and a run never
+    overwrites a result.
+    """
+
+    def take() -> None:
+        if checkpointer is None or checkpointer.saved:
+            store.take(group, loop.results())
+        else:
+            store.results += loop.results()
+
     try:
         loop.run()
     except FitnessError as error:
-        store.take(group, loop.results())
+        take()
         error.args = (f"{error}{store.where()}",)
         raise
-    except BaseException as problem:  # an error in a callback, sys.exit, a full disk, a second Ctrl-C
+    except BaseException as problem:  # sys.exit, a full disk, a second Ctrl-C
         with suppress(RuntimeError, OSError):  # a second Ctrl-C can interrupt a step, whose state is then lost
-            store.take(group, loop.results())
+            take()
         if isinstance(problem, StorageError) and checkpointer is not None:
             raise StorageError(problem.errno, f"{problem}{checkpointer.last()}") from problem
         raise

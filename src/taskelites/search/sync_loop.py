@@ -31,6 +31,9 @@ class SearchRun:
     Args:
         job: the checked request.
         recorder: records the history of the run.
+
+    Attributes:
+        telling: whether results are being told. An exception then leaves a state that must not be saved.
     """
 
     def __init__(self, job: Job, recorder: Recorder) -> None:
@@ -45,6 +48,7 @@ class SearchRun:
             seed=recorder.seed,
             initial=job.initial,
         )
+        self.telling = False
         self._points = logged_points(job, self.stepper.opening_rows)
 
     @property
@@ -77,10 +81,12 @@ class SearchRun:
 
     def take(self, found: Outcomes, asked: Candidates) -> None:
         """Tell the next results; see `Evaluable`."""
+        self.telling = True
         if found.failures or found.again or self.failures.counts:
             self._take_with_failures(found, asked)
         else:
             self._tell(found)
+        self.telling = False
 
     def _take_with_failures(self, found: Outcomes, asked: Candidates) -> None:
         fatal = self.job.evaluation_options.on_error == "raise" and bool(found.failures)
@@ -165,8 +171,8 @@ class SyncLoop:
         return sum(run.stepper.evaluations for run in self.runs) // len(self.runs)
 
     def halted(self) -> bool:
-        """Return whether the user has asked to stop."""
-        return self.control.interruption.noted
+        """Return whether the user, or a callback, has asked to stop."""
+        return self.control.interruption.noted or self.control.callbacks.stop is not None
 
     def run(self) -> None:
         """Run until the budget is spent, the target is reached, or the user interrupts; see `Loop`."""
@@ -195,6 +201,10 @@ class SyncLoop:
             if not self.halted():  # Ctrl-C reaches the processes of a pool too, and their deaths are no failures
                 self._finish(stopped=True)
                 raise
+        except BaseException:  # from the fitness, a broken connection, a warning that is an error
+            if not any(run.telling for run in self.runs):
+                self.control.rescue(self.position, self.snapshots)
+            raise
         self._finish(stopped=self.halted())
         for run in self.runs:
             if run.failures.counts:
