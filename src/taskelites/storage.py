@@ -12,6 +12,7 @@ import os
 import platform
 import secrets
 import struct
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -38,7 +39,7 @@ _WITH_CHECKSUM = 2
 # must not count as damaged because memory is short.
 MALFORMED = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, RuntimeError, EOFError, OSError),
-    *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, tokenize.TokenError),
 )
 
 # Members of an `.npz` file: allowed dtype kinds and the name of each axis; None for any shape. Axes of one name have
@@ -79,8 +80,13 @@ def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any] | None = None) -> None:
     """Write an `.npz` file atomically; compressed, unless it is too large to be read back.
+
+    Args:
+        path: the file to write or replace.
+        arrays: the arrays by name.
+        about: a JSON object for the member `about`, which also gets the names of the arrays: none is lost unnoticed.
 
     Example:
         >>> import tempfile
@@ -89,8 +95,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         >>> np.load(path)["a"].tolist()
         [0, 1, 2]
     """
+    if about is not None:
+        arrays = {"about": as_member({**about, "arrays": sorted(arrays)}), **arrays}
     header = 1024  # at most, per array
-    large = sum(header + array.nbytes for array in arrays.values()) > MOST_UNPACKED
+    large = sum(header + np.asarray(array).nbytes for array in arrays.values()) > MOST_UNPACKED
     save = np.savez if large else np.savez_compressed
     # mypy cannot rule out that an array has the name of a NumPy argument.
     write_whole(path, lambda file: save(file, **arrays))  # type: ignore[arg-type]
@@ -394,6 +402,7 @@ class ArrayFile:
         if not zipfile.is_zipfile(stream):
             raise InvalidValueError("it is not an .npz file")
         self._zip = zipfile.ZipFile(stream)
+        self._stated: Any = None
         members = self._zip.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         if len(self._members) < len(members) or not all(member.filename.endswith(".npy") for member in members):
@@ -414,7 +423,9 @@ class ArrayFile:
         shape, dtype = self._header(name)
         if dtype.kind != "U" or shape != () or dtype.itemsize > 4 * MOST_TEXT:
             raise InvalidValueError(f"its member {name!r} must be a text of at most {MOST_TEXT:,} characters")
-        return parse_json(str(self._array(name)))
+        document = parse_json(str(self._array(name)))
+        self._stated = document.get("arrays")
+        return document
 
     def read(self, layout: Layout, optional: Collection[str] = ()) -> dict[str, np.ndarray]:
         """Return the arrays of all members but documents. Shapes and dtypes are checked before memory is taken.
@@ -431,6 +442,8 @@ class ArrayFile:
             raise InvalidValueError(f"it has no {missing[0]!r}")
         lengths: dict[str, int] = {}
         names = [name for name in self._members if name != "about"]
+        if self._stated is not None and sorted(names) != self._stated:
+            raise InvalidValueError(f"it states other arrays than it has: {self._stated}")
         for name in names:
             self._check(name, layout, lengths)
         return {name: self._array(name) for name in names}

@@ -135,7 +135,7 @@ def test_second_call_makes_missing_and_damaged_runs_only(tmp_path, capfd):
     shutil.rmtree(tmp_path / "runs/random/replicate-1")
     (tmp_path / "runs/mt-map-elites/replicate-2/result.npz").write_bytes(b"cut")
     calls.clear()
-    with pytest.warns(UserWarning, match=r"result.npz' is damaged or not a taskelites result .* It is made again"):
+    with pytest.warns(UserWarning, match=r"result.npz' is damaged or not a taskelites result .* it is made again"):
         second = compare(tmp_path, problem, progress=True)
     assert sum(calls) == 2 * 640
     assert "mt-map-elites: 2 of 3 runs are there" in capfd.readouterr().err

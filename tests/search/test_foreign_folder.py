@@ -134,24 +134,6 @@ def test_a_checkpoint_of_a_jax_run_that_contradicts_itself_is_refused(tmp_path, 
         run("jax", evaluations=900, out=tmp_path / "run", resume=True)
 
 
-CALLS_LEFT = []  # a global, so that it is no part of the fitness
-
-
-def fails_at_the_end(solutions, tasks):
-    CALLS_LEFT.pop()
-    return sphere(solutions, tasks)
-
-
-def test_a_budget_may_be_raised_where_a_point_of_its_history_lies_behind(tmp_path):
-    problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "algorithm": "random", "batch_size": 1}
-    CALLS_LEFT[:] = [0] * 9
-    with pytest.raises(te.FitnessError):  # with points at 1, 2, 4, 5, 10, ... evaluations
-        te.solve(fails_at_the_end, TASKS, evaluations=1000, out=tmp_path / "run", on_error="raise", **problem)
-    CALLS_LEFT[:] = [0] * 2000
-    longer = te.solve(fails_at_the_end, TASKS, evaluations=2000, out=tmp_path / "run", resume=True, **problem)
-    assert longer.evaluations == 2000  # with points at 1, 2, 4, 8, 10, 20, ...
-
-
 # Files of another run.
 
 

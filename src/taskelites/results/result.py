@@ -15,7 +15,7 @@ from taskelites.results.failure_reasons import FailureReason
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import LAYOUT as REPERTOIRE_LAYOUT
 from taskelites.results.repertoire import PREFIX, Repertoire
-from taskelites.storage import ArrayFile, as_member, check_format, escaped, reading, write_arrays
+from taskelites.storage import ArrayFile, check_format, escaped, reading, write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -499,7 +499,7 @@ class Result:
         if not path.parent.is_dir():
             raise MissingFileError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
         arrays, about = self._contents()
-        write_arrays(path, {"about": as_member(about), **arrays})
+        write_arrays(path, arrays, about)
         return path
 
     def _contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -228,7 +228,7 @@ def _finished(job: Job, group: list[Recorder]) -> list[Result]:
         try:
             result = load(folder.path / "result.npz")
         except StorageError as error:
-            folder.log(f"{error}. The run continues from its checkpoint instead")
+            folder.log(f"{error}; the run continues from its checkpoint instead")
             return []
         _check_same_run(result, job, recorder.seed, folder)
         if result.evaluations != job.evaluations:

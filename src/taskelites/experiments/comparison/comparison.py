@@ -430,7 +430,7 @@ def _load_or_warn(path: Path) -> Result | None:
     try:
         return load(path)
     except StorageError as error:
-        warnings.warn(f"{error}. It is left out; run the comparison again to replace it", stacklevel=4)
+        warnings.warn(f"{error}; it is left out; run the comparison again to replace it", stacklevel=4)
         return None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from taskelites.errors import InvalidTypeError, InvalidValueError, whole_number
 from taskelites.problem.tasks import Tasks
 from taskelites.results.result import Result
-from taskelites.storage import ArrayFile, as_member, check_format, reading, write_arrays
+from taskelites.storage import ArrayFile, check_format, reading, write_arrays
 
 FORMAT = "taskelites-finished-runs"
 FORMAT_VERSION = 1
@@ -67,7 +67,7 @@ def save_runs(path: Path, runs: FinishedRuns, whole: int | None = None) -> None:
         "whole": whole,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_arrays(path, {"about": as_member(about), **arrays})
+    write_arrays(path, arrays, about)
 
 
 def load_runs(path: Path, tasks: Tasks) -> FinishedRuns:

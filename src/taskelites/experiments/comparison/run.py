@@ -466,7 +466,7 @@ def _load_finished(place: Path, job: Job, seeds: list[int]) -> dict[int, Result]
         try:
             result = load(path)
         except StorageError as error:
-            warnings.warn(f"{error}. It is made again", UserWarning, stacklevel=4)
+            warnings.warn(f"{error}; it is made again", UserWarning, stacklevel=4)
             continue
         if not equal(result.settings.get("algorithm"), about_algorithm(job.settings)):
             raise InvalidValueError(
