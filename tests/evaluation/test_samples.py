@@ -76,12 +76,12 @@ def test_an_error_says_in_which_sample_it_came():
         return 1 / (fitness.calls % 3)
 
     fitness.calls = 0
-    _, _, [(row, kind, message, trace)], _ = one(fitness, 5)
+    _, _, [(row, kind, message, trace)], *_ = one(fitness, 5)
     assert (row, kind) == (0, "raised")
     assert message.startswith("fitness raised ZeroDivisionError: division by zero (test_samples.py, line ")
     assert message.endswith(" (sample 3 of 5)")
     assert "ZeroDivisionError" in trace
-    _, _, [(row, kind, message, _)], _ = one(in_turn(np.zeros(2), np.zeros(3)), 2, "batch")
+    _, _, [(row, kind, message, _)], *_ = one(in_turn(np.zeros(2), np.zeros(3)), 2, "batch")
     assert (row, kind) == (-1, "nonsense")
     assert message.endswith("(sample 2 of 2)")
 
@@ -97,7 +97,7 @@ def test_a_function_may_write_to_its_arguments():
 
 def test_behaviours_are_averaged_too():
     caller = Caller(in_turn((1.0, [0.0, 1.0]), (2.0, [1.0, 1.0])), "each", 2, samples=2)
-    fitness, behaviour, troubles, _ = caller(np.zeros((1, 1)), np.zeros((1, 1)))
+    fitness, behaviour, troubles, *_ = caller(np.zeros((1, 1)), np.zeros((1, 1)))
     assert (fitness.tolist(), behaviour.tolist(), troubles) == ([1.5], [[0.5, 1.0]], [])
 
 

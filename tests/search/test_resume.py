@@ -534,6 +534,7 @@ def alive(pids):
     [
         (signal.SIGINT, 130),
         pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
     ],
 )
