@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -195,6 +196,16 @@ def test_messages_are_taken_one_by_one_from_what_was_read():
     damaged[-1] ^= 1
     with pytest.raises(NonsenseError):
         take_message(damaged)
+
+
+def test_a_default_timeout_of_sockets_does_not_matter():
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(0.01)
+    try:
+        result = te.solve(sphere_each, TASKS, workers=1, **PROBLEM)
+    finally:
+        socket.setdefaulttimeout(before)
+    assert result.retried == result.failed == 0
 
 
 # What workers print.

@@ -66,6 +66,8 @@ class _Worker:
 
     def __init__(self, output: WorkerOutput) -> None:
         self.connection, worker_end = socket.socketpair()
+        for end in (self.connection, worker_end):
+            end.settimeout(None)  # the user may have set a default timeout
         self.sent: deque[tuple[int, Work, bytes]] = deque()
         self.ready = False
         self.reason = ""  # why it was killed
@@ -103,7 +105,7 @@ class _Worker:
 
         Raises:
             EOFError: if the worker has closed the connection.
-            NonsenseError: if something else than messages has arrived.
+            NonsenseError: if something other than messages has arrived.
         """
         try:
             read = self.connection.recv(_READ_BYTES, socket.MSG_DONTWAIT)
