@@ -53,7 +53,7 @@ def test_a_broken_simulator_is_built_again(place, tmp_path):
     assert 1 <= result.rebuilt <= broke  # two failures each, except perhaps for the last ones
     assert result.failures == {"raised": result.failed}
     log = (tmp_path / "run" / "run.log").read_text()
-    assert "setup was called again (1 times so far), since fitness raised BrokenPipeError: the simulator is gone" in log
+    assert "setup was called again (rebuild 1), since fitness raised BrokenPipeError: the simulator is gone" in log
     assert te.load(tmp_path / "run").rebuilt == result.rebuilt
     assert dict(result.summary_rows())["rebuilt"].startswith(f"setup was called again {result.rebuilt} time")
 

@@ -146,7 +146,7 @@ class FailureLog:
         self.rebuilt += 1
         # Report the first ones and then powers of ten only, to keep the log short.
         if self.rebuilt <= 3 or set(str(self.rebuilt)[1:]) == {"0"}:
-            self.note(f"setup was called again ({self.rebuilt:,} times so far), since {reason}")
+            self.note(f"setup was called again (rebuild {self.rebuilt:,}), since {reason}")
 
     def check(self, *, ended: bool = False) -> None:
         """Raise if everything fails.
