@@ -224,3 +224,19 @@ def test_lone_surrogates_are_written_as_escapes(tmp_path):
     assert (tmp_path / "note.txt").read_text() == "a\\udc80b\\ud800"
     assert storage.file_name("\ud800" * 100) == "unnamed"
     assert len(storage.file_name("a\ud800" * 50)) == 60
+
+
+# Texts from pandas, the members of a file of which only the names are read, and the cache, which only this user writes.
+OTHERS = {
+    "np.load(": {"disk_cache.py"},
+    "json.load": {"experiments/comparison/comparison.py"},
+    "ZipFile(": {"results/export.py"},
+}
+
+
+@pytest.mark.parametrize("call", OTHERS)
+def test_no_other_module_reads_arrays_or_json(call):
+    root = Path(storage.__file__).parent
+    code = {path: [line for line in path.read_text().splitlines() if ">>>" not in line] for path in root.rglob("*.py")}
+    found = {str(path.relative_to(root)) for path, lines in code.items() if any(call in line for line in lines)}
+    assert found - {"storage.py"} == OTHERS[call]

@@ -353,6 +353,19 @@ def reason_of(error: BaseException) -> str:
     return str(error)[:300] or type(error).__name__
 
 
+def count_in(values: Mapping[str, Any], name: str) -> int:
+    """Return a count from a file, a whole number of at least 0.
+
+    Raises:
+        ValueError, TypeError, KeyError: if it is anything else, or missing.
+
+    Example:
+        >>> count_in({"failed": 3}, "failed")
+        3
+    """
+    return whole_number(f"its {name}", values[name], least=0)
+
+
 def check_format(path: Path, head: Mapping[str, Any], *, expected: str, newest: int) -> None:
     """Raise an error unless a file has the expected format, in a version that is not newer than ours.
 

@@ -8,6 +8,7 @@ import pytest
 from spheres import result, sphere_each
 
 import taskelites as te
+from taskelites.cli import main
 from taskelites.results.export import no_formulas, one_table, write_table
 from taskelites.runs import RunFolder, failures
 
@@ -38,6 +39,14 @@ def test_texts_of_an_export_are_no_formulas_unless_asked_for(tmp_path, formulas)
     assert list(table.columns)[2] == ("=load" if formulas else "'=load")
     assert table.iloc[:, 2].tolist() == found.tasks.descriptors[:, 0].tolist(), "numbers stay as they are"
     assert table["solution_0"].tolist() == [-1.5] * len(HOSTILE)
+
+
+@pytest.mark.parametrize("formulas", [False, True])
+def test_command_exports_formulas_only_if_asked_for(tmp_path, formulas, capsys):
+    hostile_result().save(tmp_path / "result.npz")
+    flags = ["--formulas"] if formulas else []
+    assert main(["export", str(tmp_path / "result.npz"), "--out", str(tmp_path / "tasks.csv"), *flags]) == 0
+    assert list(pd.read_csv(tmp_path / "tasks.csv").columns)[2] == ("=load" if formulas else "'=load")
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz"])

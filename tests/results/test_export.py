@@ -16,7 +16,6 @@ import pytest
 
 import taskelites as te
 from taskelites.cli import main
-from taskelites.problem.tasks import Names
 from taskelites.results.export import check_target, one_table, write_table
 
 
@@ -181,26 +180,6 @@ def test_earlier_export_is_recognised_for_any_descriptor_names(tmp_path, kind, m
         path.write_bytes(other)
         with pytest.raises(FileExistsError, match="not an earlier export, so it is not overwritten"):
             check_target(path, kind)
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_descriptors_with_reserved_names_are_exported(tmp_path, kind):
-    tasks = te.Tasks(descriptors=[[1.0, 2.0], [3.0, 4.0]], names=Names(["optimum", "replicate"]))
-    result = make_result([0.1, 0.2], tasks=tasks, optimum=np.array([8.0, 9.0]))
-    frame = one_table([({"replicate": i}, result) for i in range(2)])
-    path = tmp_path / f"x.{kind}"
-    write_table(path, frame, result.tasks.names)
-    if kind == "npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            assert arrays["descriptors"].tolist() == [[1, 2], [3, 4]] * 2
-            assert arrays["descriptor_names"].tolist() == ["optimum", "replicate"]
-            assert arrays["optimum"].tolist() == [8, 9, 8, 9]
-            assert arrays["replicate"].tolist() == [0, 0, 1, 1]
-            return
-    table = pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
-    assert list(table.columns[:5]) == ["replicate", "task_id", "descriptor_optimum", "descriptor_replicate", "fitness"]
-    assert table["descriptor_replicate"].tolist() == [2, 4, 2, 4]
-    assert table["replicate"].tolist() == [0, 0, 1, 1]
 
 
 def test_export_does_not_overwrite_the_result(run, capsys):

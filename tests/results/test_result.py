@@ -7,7 +7,6 @@ import pytest
 
 import taskelites as te
 from taskelites import storage
-from taskelites.problem.tasks import column_names
 
 
 @pytest.fixture(scope="module")
@@ -166,15 +165,6 @@ def test_reserved_names_in_old_files_are_accepted(result, tmp_path):
     np.savez(tmp_path / "twice.npz", about=np.array(twice), **arrays)
     with pytest.raises(te.StorageError, match=r"twice.npz' is damaged .*\(names must be unique"):
         te.load(tmp_path / "twice.npz")
-
-
-def test_clashing_column_names_get_a_prefix():
-    assert column_names(["load", "speed"]) == ("load", "speed")
-    assert column_names(["optimum", "descriptor_optimum", "algorithm"]) == (
-        "descriptor_descriptor_optimum",
-        "descriptor_optimum",
-        "descriptor_algorithm",
-    )
 
 
 def test_predict_copies_nearest_solved_task(result):

@@ -330,6 +330,11 @@ def _add_export(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", help=".csv, .parquet or .npz file (default: tasks.csv in the run folder)"
     )
     parser.add_argument("--format", choices=FORMATS, help="format of the file if --out is not given (default: csv)")
+    parser.add_argument(
+        "--formulas",
+        action="store_true",
+        help="write texts to CSV as they are, also those that a spreadsheet takes for formulas",
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
 
 

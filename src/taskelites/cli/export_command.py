@@ -27,7 +27,7 @@ def export(options: argparse.Namespace) -> int:
     hide_progress = True if options.quiet or len(runs) == 1 else None
     found = [(before, load(path)) for before, path in tqdm(runs, desc="reading", unit=" runs", disable=hide_progress)]
     frame = one_table(found)
-    write_table(out, frame, found[0][1].tasks.names)
+    write_table(out, frame, found[0][1].tasks.names, formulas=options.formulas)
     what = f"{counted(len(frame), 'row')}, {counted(len(frame.columns), 'column')}" + (
         f", {len(found)} runs" if len(found) > 1 else ""
     )

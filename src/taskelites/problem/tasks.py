@@ -28,7 +28,7 @@ from taskelites.errors import (
     one_of,
     whole_number,
 )
-from taskelites.storage import MALFORMED, escaped, read_array, reason_of
+from taskelites.storage import MALFORMED, read_array, reason_of
 
 # The table of neighbours has n^2 16-bit entries: 200 MB at this limit. Above it, the tournament is simulated.
 TABLE_LIMIT = 10_000
@@ -43,33 +43,6 @@ _OTHER_COLUMNS = (
 _SOLUTION = re.compile(r"solution_\d+")
 _FEW_TASKS = 200
 _RANGE_RATIO = 10.0
-
-
-class Names(tuple[str, ...]):
-    """Names of descriptors that were already validated, possibly by an earlier version with fewer reserved names."""
-
-    __slots__ = ()
-
-
-def column_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the column names of descriptors in a table of results.
-
-    A column has the name of its descriptor, with lone surrogates as escapes. Names that the table uses for other
-    columns are prefixed with `descriptor_`, repeatedly if the result is the name of another descriptor. `te.Tasks`
-    rejects such names, but results of earlier versions may contain them.
-
-    Example:
-        >>> column_names(["load", "optimum", "solution_3"])
-        ('load', 'descriptor_optimum', 'descriptor_solution_3')
-    """
-    own = [escaped(name) for name in names]
-    columns = []
-    for name in own:
-        column = name
-        while _is_taken(column) or (column != name and column in own):
-            column = f"descriptor_{column}"
-        columns.append(column)
-    return tuple(columns)
 
 
 def _is_taken(name: str) -> bool:
@@ -87,8 +60,7 @@ class Tasks:
             of two tasks.
         scale: "range" divides each descriptor by its range before distances are computed; None uses the descriptors
             unscaled. The fitness always receives them unscaled.
-        names: names of the descriptors, for tables and plots. Names of other columns of result tables are rejected,
-            except if they are the `names` of loaded tasks, which an earlier version may have accepted.
+        names: names of the descriptors, for tables and plots. Names of other columns of result tables are rejected.
 
     Raises:
         ValueError, TypeError: if an argument is invalid or the arguments are inconsistent.
@@ -153,25 +125,24 @@ class Tasks:
                 f"descriptors must have one row per object, so {len(self.objects)} rows, not {len(self.descriptors)}"
             )
 
-    def _checked_names(self, names: Sequence[str] | None) -> Names:
+    def _checked_names(self, names: Sequence[str] | None) -> tuple[str, ...]:
         if self.descriptors is None:
             if names is not None:
                 raise InvalidValueError("names must be None for tasks without descriptors; give descriptors")
-            return Names()
+            return ()
         width = self.descriptors.shape[1]
         if names is None:
-            return Names(f"descriptor_{i}" for i in range(width))
+            return tuple(f"descriptor_{i}" for i in range(width))
         if isinstance(names, str) or len(names) != width:
             raise InvalidValueError(f"names must contain {width} names, one per descriptor, not {names!r}")
         own = [str(name) for name in names]
-        known = isinstance(names, Names)
-        taken = [name for name in own if own.count(name) > 1 or (_is_taken(name) and not known)]
+        taken = [name for name in own if own.count(name) > 1 or _is_taken(name)]
         if taken:
             others = ", ".join([*_OTHER_COLUMNS, "solution_0, ..."])
             raise InvalidValueError(
                 f"names must be unique and different from {others}, but {taken[0]!r} is not; choose another name"
             )
-        return Names(own)
+        return tuple(own)
 
     def _checked_distance(self, distance: Any) -> Any:
         if distance is None:

@@ -20,9 +20,8 @@ from taskelites.errors import (
     TaskWarning,
     one_of,
 )
-from taskelites.problem.tasks import column_names
 from taskelites.results.result import Result
-from taskelites.storage import write_arrays, write_whole
+from taskelites.storage import MALFORMED, write_arrays, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +116,7 @@ def _is_export(path: Path, kind: str) -> bool:
         with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
             names = next(csv.reader(file), [])
     elif kind == "npz":
-        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as file:
+        with suppress(*MALFORMED), zipfile.ZipFile(path) as file:
             names = [name.removesuffix(".npy") for name in file.namelist()]
     else:
         import pyarrow
@@ -138,7 +137,7 @@ def write_table(path: Path, frame: "pd.DataFrame", descriptors: Sequence[str], *
     Args:
         path: file ending in `.csv`, `.parquet` or `.npz`.
         frame: table from `one_table`.
-        descriptors: names of the descriptors; `column_names` maps them to columns.
+        descriptors: names of the descriptors, which are columns of the table.
         formulas: for CSV, see `no_formulas`.
 
     Example:
@@ -219,14 +218,13 @@ def no_formula(text: str) -> str:
 
 def _arrays(frame: "pd.DataFrame", descriptors: Sequence[str]) -> dict[str, np.ndarray]:
     solutions = [name for name in frame.columns if _SOLUTION.fullmatch(name)]
-    columns = list(column_names(descriptors))
-    single = [name for name in frame.columns if name not in {*columns, *solutions}]
+    single = [name for name in frame.columns if name not in {*descriptors, *solutions}]
     arrays: dict[str, np.ndarray] = {name: frame[name].to_numpy() for name in single}
     # Arrays of objects would need pickle.
     arrays = {name: column if column.dtype.kind in "biuf" else column.astype(str) for name, column in arrays.items()}
     arrays["solutions"] = frame[solutions].to_numpy()
     if descriptors:
-        arrays |= {"descriptors": frame[columns].to_numpy(), "descriptor_names": np.array(descriptors)}
+        arrays |= {"descriptors": frame[list(descriptors)].to_numpy(), "descriptor_names": np.array(descriptors)}
     return arrays
 
 

@@ -1,11 +1,12 @@
 """The reasons why evaluations failed, with their counts."""
 
-import operator
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
+
+from taskelites.storage import count_in
 
 _MAX_LINES = 10
 
@@ -30,7 +31,7 @@ class FailureReason:
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Return the reason that `dataclasses.asdict` turned into plain values."""
         text = {name: str(plain[name]) for name in ("kind", "message", "where")}
-        return cls(**text, count=operator.index(plain["count"]))
+        return cls(**text, count=count_in(plain, "count"))
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -10,12 +10,12 @@ import numpy as np
 
 from taskelites.core import metrics
 from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, counted, whole_number
-from taskelites.problem.tasks import Box, Names, Tasks, column_names
+from taskelites.problem.tasks import Box, Tasks
 from taskelites.results.failure_reasons import FailureReason
 from taskelites.results.prediction import Prediction, Predictor, reaches_local_median
 from taskelites.results.repertoire import LAYOUT as REPERTOIRE_LAYOUT
 from taskelites.results.repertoire import PREFIX, Repertoire
-from taskelites.storage import ArrayFile, check_format, escaped, reading, write_arrays
+from taskelites.storage import ArrayFile, check_format, count_in, escaped, reading, write_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,7 +270,7 @@ class Result:
         if self.tasks.objects is not None:
             columns["task"] = [escaped(str(task)) for task in self.tasks.objects]
         if self.tasks.descriptors is not None:
-            columns |= dict(zip(column_names(self.tasks.names), self.tasks.descriptors.T, strict=True))
+            columns |= dict(zip(self.tasks.names, self.tasks.descriptors.T, strict=True))
         columns["fitness"] = self.fitness
         if self.optimum is not None:
             columns["optimum"] = self.optimum
@@ -567,7 +567,7 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
     number, dim = contents["solutions"].shape
     if dim == 0:
         raise InvalidValueError("its solutions must have at least one dimension")
-    evaluations = _count(about, "evaluations")
+    evaluations = count_in(about, "evaluations")
     last_improved = contents["last_improved"]
     if (contents["task_evaluations"] < 0).any() or (last_improved < 0).any():
         raise InvalidValueError("its numbers of evaluations per task must be at least 0")
@@ -588,28 +588,24 @@ def _from_contents(contents: dict[str, np.ndarray], about: dict[str, Any]) -> Re
             objects,
             descriptors=contents.get("descriptors"),
             scale=about["task_scale"],
-            names=Names(names) or None,
+            names=names or None,
         ),
         evaluations=evaluations,
-        failed=_count(about, "failed"),
-        infeasible=_count(about, "infeasible"),
-        failures={kind: _count(about["failures"], kind) for kind in about.get("failures", {})},
+        failed=count_in(about, "failed"),
+        infeasible=count_in(about, "infeasible"),
+        failures={kind: count_in(about["failures"], kind) for kind in about.get("failures", {})},
         failure_reasons=tuple(FailureReason.from_plain(reason) for reason in about.get("failure_reasons", ())),
-        retried=_count({"retried": 0} | about, "retried"),
-        rebuilt=_count({"rebuilt": 0} | about, "rebuilt"),
+        retried=count_in({"retried": 0} | about, "retried"),
+        rebuilt=count_in({"rebuilt": 0} | about, "rebuilt"),
         history={name: history[name] for name in about["history"]},
         settings=_checked_settings(about["settings"]),
-        samples=_count({"samples": 0} | about, "samples"),
+        samples=count_in({"samples": 0} | about, "samples"),
         optimum=contents.get("optimum"),
         worst=contents.get("worst"),
         corrected=contents.get("corrected"),
         deviation=contents.get("deviation"),
         repertoire=Repertoire.from_arrays(contents, number, dim),
     )
-
-
-def _count(values: dict[str, Any], name: str) -> int:
-    return whole_number(f"its {name}", values[name], least=0)
 
 
 def _checked_settings(settings: Any) -> dict[str, Any]:

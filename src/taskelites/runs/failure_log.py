@@ -25,7 +25,7 @@ from taskelites.evaluation import Failure, Outcomes
 from taskelites.evaluation.caller import shown
 from taskelites.results.failure_reasons import FailureReason, most_frequent_first
 from taskelites.runs.folder import RunFolder
-from taskelites.storage import MALFORMED, MOST_UNPACKED, parse_json, read_text, reading
+from taskelites.storage import MALFORMED, MOST_UNPACKED, count_in, parse_json, read_text, reading
 
 # Failures of each kind that are kept with all details.
 _KEPT = 100
@@ -191,22 +191,18 @@ class FailureLog:
         Raises:
             ValueError, TypeError, KeyError: if it is malformed.
         """
-        self.counts = Counter({kind: _count(kept["counts"], kind) for kind in kept["counts"]})
+        self.counts = Counter({kind: count_in(kept["counts"], kind) for kind in kept["counts"]})
         first = kept["first"]
         if not all(isinstance(text, str) for text in [kept["where"], *(first or ())]):
             raise InvalidTypeError("its failures must have texts")
         self.first = None if first is None else Failure(*first)
         self.where, self.succeeded = kept["where"], bool(kept["succeeded"])
         for name in ("retried", "rebuilt", "recorded", "streak"):
-            setattr(self, name, _count(kept, name))
+            setattr(self, name, count_in(kept, name))
         reasons = map(FailureReason.from_plain, kept["reasons"])
         self.reasons = {reason.key: reason for reason in reasons}
         if self.folder is not None:
             self.folder.keep_failures(self.recorded)
-
-
-def _count(values: dict[str, Any], name: str) -> int:
-    return whole_number(f"its {name}", values[name], least=0)
 
 
 @dataclass
@@ -341,7 +337,7 @@ def failures(run: Any) -> list[FailedEvaluation]:
 def _failure_of(record: dict[str, Any]) -> FailedEvaluation:
     """Return the failure in a line of `failures.jsonl`, after a check of its values."""
     for name in ("id", "evaluation", "task", "tries"):
-        _count(record, name)
+        count_in(record, name)
     if not all(isinstance(record[name], str) for name in ("kind", "message", "traceback")):
         raise InvalidTypeError("its kind, message and traceback must be texts")
     solution = np.array(record["solution"], np.float64)

@@ -136,7 +136,8 @@ def solve(
         OSError: if `out` can't be written, as when the disk is full; what was saved before is intact.
         Interrupted: after Ctrl-C, SIGTERM or SIGHUP.
         StopRun: if a callback raises it.
-            An exception that stops a run has the results so far as its `result` (with replicates: a list).
+
+        An exception that stops a run has the results so far as its `result` (with replicates: a list).
 
     Example:
         >>> import numpy as np, taskelites as te
