@@ -27,15 +27,21 @@ os.environ["TASKELITES_CACHE"] = "off"
 # Folders and files of which only `make test-all` runs the tests, as it does all doctests. Single tests in other files
 # have the marker.
 _THOROUGH = [
+    "algorithms/test_large_bounds.py",
     "analysis",
     "domains",
     "experiments",
     "show",
+    "cli/test_help.py",
     "cli/test_watch.py",
     "evaluation/test_executors.py",
+    "evaluation/test_rebuild.py",
     "evaluation/test_samples.py",
+    "evaluation/test_worker_processes.py",
     "results/test_export.py",
     "runs/test_callbacks.py",
+    "runs/test_damaged_files.py",
+    "runs/test_progress.py",
     "search/test_typing.py",
     "search/test_unseen.py",
     "test_docs.py",

@@ -1,5 +1,7 @@
 """What the command says at its end when evaluations failed."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ class Fails:
     def __getstate__(self):
         return {}  # otherwise a resumed run warns that the fitness has changed
 
-def make(every=10):
+def make(every=10) -> te.Domain:
     tasks = np.linspace(0, 1, 200)[:, None]
     return te.Domain(name="simulator", fitness=Fails(every), tasks=tasks, bounds=(0, 1), dim=2)
 """
@@ -36,6 +38,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text(DOMAIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "failing", raising=False)  # of the test before, from another folder
     return tmp_path
 
 
@@ -61,19 +64,19 @@ def test_failures_that_are_expected_are_no_error(capsys):
     options = ["--evaluations", 400, "--out", "out", "--no-report", "--allow-failures"]
     assert command("run", "failing:make", *options) == 0
     assert "error" not in capsys.readouterr().err
-    assert command("resume", "out", "--evaluations", 500) == 0  # it is known from the run
+    assert command("resume", "out", "--trust", "--evaluations", 500) == 0  # it is known from the run
     assert "OSError: no display" in capsys.readouterr().out
 
 
 def test_a_resumed_run_ends_as_the_whole_one(capsys):
     assert command("run", "failing:make", "--evaluations", 200, "--out", "out", "--no-report") == 1
     capsys.readouterr()
-    assert command("resume", "out", "--evaluations", 400) == 1
+    assert command("resume", "out", "--trust", "--evaluations", 400) == 1
     printed = capsys.readouterr()
     assert "   360  raised" in printed.out
     assert "360 of 400 evaluations failed" in printed.err
-    assert command("resume", "out", "--evaluations", 400) == 1  # it is complete
-    assert command("resume", "out", "--evaluations", 400, "--allow-failures") == 0
+    assert command("resume", "out", "--trust", "--evaluations", 400) == 1  # it is complete
+    assert command("resume", "out", "--trust", "--evaluations", 400, "--allow-failures") == 0
 
 
 def test_a_comparison_that_fails_mostly_ends_with_status_1(capsys):

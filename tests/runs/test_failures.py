@@ -195,3 +195,5 @@ def test_a_long_table_is_cut():
     assert max(map(len, lines)) == 60
     assert lines[1].endswith("...")
     assert lines[-1].split() == ["154", "for", "4", "other", "reasons"]
+    far = FailureReason(kind="raised", message="OSError: no display", where="/very/long" * 9 + "/simulator.py:7")
+    assert reason_table([far], 80).endswith("simulator.py:7  OSError: no display")

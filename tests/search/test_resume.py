@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -565,42 +566,73 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
     assert te.load("run").evaluations == 5500
 
 
-def kill_again_and_again(folder, kills, evaluations, out):
-    """Kill a run at random moments, as often as it takes; returns how often it was killed."""
+def kill_again_and_again(folder, kills, command, out):
+    """Run a command to its end, and kill it at random moments until then; return the number of kills.
+
+    A kill hits the run, its process group, or one of its workers, if it has any.
+    """
     chance = np.random.default_rng(1)
     killed = 0
     while True:
         begun = (folder / out / "run.json").exists()
-        more = (
-            ["resume", out, "--domain", "sim:domain"] if begun else [*RUN, "--evaluations", evaluations, "--out", out]
-        )
-        process = start(*more, "--checkpoint-every", "0.02s", "--quiet", cwd=folder)
-        if killed < kills:
-            wait_for(folder / out / "checkpoints", process)
-            try:
-                process.wait(timeout=chance.uniform(0, 6.0 if begun else 0.5))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                killed += 1
-        _, errors = process.communicate(timeout=300)
+        arguments = ("resume", out, "--trust") if begun else (*command, "--out", out)
+        process = start(*arguments, "--checkpoint-every", "0.02s", "--quiet", "--no-report", cwd=folder)
+        while killed < kills and process.poll() is None:
+            wait_for(folder / out / "run.json", process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=chance.uniform(0, 6.0 if begun else 3.0))
+                break
+            killed += 1
+            supervisors = workers_of(process.pid)
+            below = supervisors + [worker for pid in supervisors for worker in workers_of(pid)]
+            if below and chance.random() < 1 / 3:
+                with suppress(ProcessLookupError):
+                    os.kill(int(chance.choice(below)), signal.SIGKILL)
+                continue
+            kill = os.killpg if chance.random() < 0.5 else os.kill
+            kill(process.pid, signal.SIGKILL)
+            break
+        _, errors = process.communicate(timeout=600)
         if process.returncode == 0:
             return killed
         assert process.returncode == -9, errors
 
 
 def test_killed_runs_find_what_they_would_have_found(simulator):
-    kill_again_and_again(simulator, 1, 4000, "run")
+    kill_again_and_again(simulator, 1, (*RUN, "--evaluations", 4000), "run")
     with warnings.catch_warnings(action="ignore"):
         assert main([*RUN, "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
     assert_same(te.load("run"), te.load("straight"))
 
 
+# A retry repeats the evaluation of a killed worker.
+WITH_WORKERS = ("--workers", 2, "--on-error", "retry", "--retries", 100)
+OFTEN_KILLED = {
+    "each": (*RUN, "--evaluations", 60_000),
+    "workers": (*RUN, *WITH_WORKERS, "--evaluations", 60_000),
+    "replicates": (*RUN, *WITH_WORKERS, "--evaluations", 30_000, "--replicates", 2),
+    "cma-es": ("run", "sim:domain", "--algorithm", "cma-es", *WITH_WORKERS, "--evaluations", 60_000),
+    "jax": ("run", "arm", "--tasks", 500, "--algorithm", "mt-map-elites", "--evaluations", "3e7"),
+    "async": (*RUN, *WITH_WORKERS, "--mode", "async", "--evaluations", 60_000),
+}
+
+
 @pytest.mark.slow
-def test_a_run_killed_fifty_times_finds_what_it_would_have_found(simulator):
-    assert kill_again_and_again(simulator, 50, 60_000, "run") == 50
-    with warnings.catch_warnings(action="ignore"):
-        assert main([*RUN, "--evaluations", "60000", "--out", "straight", "--quiet"]) == 0
-    assert_same(te.load("run"), te.load("straight"))
+@pytest.mark.parametrize("case", OFTEN_KILLED)
+def test_run_that_is_killed_seventeen_times_loses_nothing(case, simulator):
+    command = OFTEN_KILLED[case]
+    assert kill_again_and_again(simulator, 17, command, "run") == 17
+    listed = subprocess.run(["ps", "-wweo", "args="], capture_output=True, text=True, check=True).stdout
+    assert not any("worker_process.py" in line for line in listed.splitlines())
+    parts = ["."] if "--replicates" not in command else ["replicate-0", "replicate-1"]
+    if case == "async":  # it promises no bits
+        found = te.load("run")
+        assert found.task_evaluations.sum() == found.evaluations == 60_000
+        return
+    process = start(*command, "--quiet", "--no-report", "--out", "straight", cwd=simulator)
+    assert process.wait(timeout=600) == 0
+    for part in parts:
+        assert_same(te.load(Path("run", part)), te.load(Path("straight", part)))
 
 
 def test_the_command_says_what_can_not_go_on(simulator, capsys):

@@ -19,7 +19,7 @@ from taskelites.cli.values import (
     parse_specification,
     setting_names,
 )
-from taskelites.errors import InvalidValueError, MissingFileError, StorageError
+from taskelites.errors import InvalidTypeError, InvalidValueError, MissingFileError, StorageError
 from taskelites.problem.problem import Domain
 from taskelites.runs import read_plan
 
@@ -109,14 +109,14 @@ class RunRequest:
         return isinstance((read_plan(folder) or {}).get("request"), dict)
 
     def check_types(self) -> None:
-        """Raise a TypeError if a value has another type than the command would give it."""
+        """Raise an InvalidTypeError if a value has another type than the command would give it."""
         for name, kinds in _TYPES.items():
             value = getattr(self, name)
             if not isinstance(value, kinds) or (isinstance(value, bool) and name not in _FLAGS):
-                raise TypeError(f"{name} is {value!r}")
+                raise InvalidTypeError(f"{name} is {value!r}")
             for text in value if name == "set" else [value]:
                 if (name == "set" or isinstance(text, str)) and not _is_text(text):
-                    raise TypeError(f"{name} is {value!r}")
+                    raise InvalidTypeError(f"{name} is {value!r}")
 
     def allowed(self, options: argparse.Namespace, *used: str) -> Self:
         """Return the request as a command may carry it out, in the current folder unless the user trusts the run.

@@ -9,6 +9,8 @@ from typing import Any, Self
 from taskelites.storage import count_in
 
 _MAX_LINES = 10
+# Characters of a place in the table; of a longer path, the end is shown.
+_PLACE = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,8 @@ def reason_table(reasons: Iterable[FailureReason], width: int = 120) -> str:
     ordered = most_frequent_first(reasons)
     shown = ordered[:_MAX_LINES]
     rows = [("failed", "kind", "where", "reason")]
-    rows += [(f"{each.count:,}", each.kind, each.place, each.message) for each in shown]
+    places = [each.place if len(each.place) <= _PLACE else f"...{each.place[3 - _PLACE :]}" for each in shown]
+    rows += [(f"{each.count:,}", each.kind, place, each.message) for each, place in zip(shown, places, strict=True)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"{row[0]:>{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}" for row in rows]
     if others := ordered[_MAX_LINES:]:

@@ -48,7 +48,7 @@ def refine(
     initial = _proposals(result, problem, method)
     with warnings.catch_warnings():
         # Few tasks are enough here, since the solutions come from the tasks of the result.
-        warnings.filterwarnings("ignore", ".*tasks are few for many-task search", TaskWarning)
+        warnings.filterwarnings("ignore", ".* few for many-task search", TaskWarning)
         return solve(**{"algorithm": usual, **options, **stated}, evaluations=budget, initial=initial)
 
 

@@ -121,7 +121,7 @@ def _batched(domain: Domain) -> Any:
     caller = Caller(domain.fitness, domain.call, described, keeps=False)
 
     def evaluate(solutions: np.ndarray, task: int) -> np.ndarray:
-        fitness, _, troubles, _ = caller(solutions, domain.tasks.pick(np.full(len(solutions), task)))
+        fitness, _, troubles, *_ = caller(solutions, domain.tasks.pick(np.full(len(solutions), task)))
         if troubles:
             raise FitnessError(troubles[0][2])
         return fitness
