@@ -32,6 +32,7 @@ _THOROUGH = [
     "domains",
     "experiments",
     "show",
+    "cli/test_exit_status.py",
     "cli/test_help.py",
     "cli/test_watch.py",
     "evaluation/test_executors.py",

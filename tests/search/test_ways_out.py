@@ -54,6 +54,17 @@ LOOPS = {
 }
 
 
+def loops(*names):
+    """Parametrize a test with loops, of which `make test` runs the first."""
+    first, *others = names
+    return pytest.mark.parametrize(
+        "loop", [first, *(pytest.param(name, marks=pytest.mark.thorough) for name in others)]
+    )
+
+
+every_loop = loops(*LOOPS)
+
+
 def solve(loop="batch", **options):
     options = {"bounds": (0, 1), "dim": 2, "batch_size": 16, "evaluations": 1500} | LOOPS[loop] | options
     fitness = options.pop("fitness")
@@ -77,7 +88,7 @@ def first(found):
     return found[0] if isinstance(found, list) else found
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@every_loop
 def test_an_error_in_a_callback_is_reported_once_and_the_run_goes_on(loop, tmp_path):
     rows = []
 
@@ -99,7 +110,7 @@ def test_an_error_in_a_callback_is_reported_once_and_the_run_goes_on(loop, tmp_p
 
 
 @pytest.mark.parametrize("problem", [te.errors.StopRun("it is good enough"), KeyboardInterrupt(), SystemExit(3)])
-@pytest.mark.parametrize("loop", LOOPS)
+@every_loop
 def test_what_a_callback_raises_on_purpose_ends_the_run_and_loses_nothing(loop, problem, tmp_path):
     def stops(row):
         if row["evaluations"] > 400:
@@ -156,7 +167,7 @@ class Breaks:
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), Unusual("left")])
-@pytest.mark.parametrize("loop", ["batch", "in step", "cma-es"])
+@loops("batch", "in step", "cma-es")
 def test_what_a_fitness_raises_that_is_no_error_loses_nothing(loop, problem, tmp_path):
     fitness = Breaks(sphere, problem, at=4 if loop == "cma-es" else 25)
     with pytest.raises(type(problem)) as caught:
@@ -166,6 +177,7 @@ def test_what_a_fitness_raises_that_is_no_error_loses_nothing(loop, problem, tmp
     assert_same(solve(loop, fitness=fitness, out=tmp_path / "run", resume=True), solve(loop))
 
 
+@pytest.mark.thorough
 def test_what_a_jax_fitness_raises_on_the_host_loses_nothing(tmp_path):
     fitness = Traced(RuntimeError("the simulator is gone"), after=400)
     with pytest.raises(te.FitnessError, match="fitness failed inside the compiled program") as caught:
@@ -175,7 +187,7 @@ def test_what_a_jax_fitness_raises_on_the_host_loses_nothing(tmp_path):
     assert_same(solve("jax", fitness=fitness, out=tmp_path / "run", resume=True), solve("jax", fitness=Traced()))
 
 
-@pytest.mark.parametrize("loop", ["batch", "async", "in step"])
+@loops("batch", "async", "in step")
 def test_a_connection_that_breaks_loses_nothing(loop, tmp_path, monkeypatch):
     arrived, left = Dispatcher.arrived, [6]
 
