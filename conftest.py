@@ -36,6 +36,7 @@ _THOROUGH = [
     "cli/test_help.py",
     "cli/test_watch.py",
     "evaluation/test_executors.py",
+    "evaluation/test_masked_values.py",
     "evaluation/test_rebuild.py",
     "evaluation/test_samples.py",
     "evaluation/test_worker_processes.py",

@@ -466,6 +466,7 @@ def test_result_does_not_depend_on_unit_of_fitness():
     assert np.array_equal(runs[0].solutions, runs[1].solutions)
 
 
+@pytest.mark.thorough
 def test_auto_exceeds_multi_task_map_elites_after_10000_evaluations():
     def mean(algorithm):
         runs = te.solve(ARM, evaluations=10_000, algorithm=algorithm, replicates=3)

@@ -414,6 +414,7 @@ def test_failures_in_a_large_batch_are_no_streak():
     assert result.failed > 1500
 
 
+@pytest.mark.thorough
 def test_a_quick_function_never_runs_out_of_time():
     """The place where a worker says what it is at is read while it is written."""
     result = te.solve(lambda x, t: 0.0, TASKS, bounds=(0, 1), dim=1, evaluations=30_000, workers=2, timeout=60)
@@ -536,6 +537,7 @@ def test_auto_stays_where_a_run_is_short():
     assert notes == []
 
 
+@pytest.mark.thorough
 def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.02)
     auto, notes = tried_out(0.0, left=10**9, rows=10**7)

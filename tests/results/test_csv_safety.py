@@ -71,6 +71,7 @@ def test_a_table_is_not_changed_by_its_export():
     assert no_formulas(pd.DataFrame()).empty
 
 
+@pytest.mark.thorough
 def test_tables_of_a_comparison_are_safe(tmp_path):
     history = [(100, 1.0, 0.0, 0.0, 1.0)]
     found = te.Comparison(results={"=cmd|x": [result([1.0, 2.0], history)], "-b": [result([2.0, 3.0], history)]})
