@@ -530,7 +530,7 @@ class AutoCore(Core):
         gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # without elites, `worst` is infinite
         vain = state.vain.at[niches].add(1.0, mode="drop")
         worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
-        # One sum over the rows instead of several takes less time to compile.
+        # One sum over the rows is fewer kernels than several.
         chosen, merit = jnp.stack([made, ruled], axis=1), jnp.stack([lineage, ruled], axis=1)
         sums = [chosen, chosen & success[:, None, None], merit * gain[:, None, None]]
         tried, successes, gains = jnp.sum(jnp.stack(sums), axis=1)

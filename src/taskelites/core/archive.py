@@ -151,7 +151,7 @@ def _insert_chunk(
     first = success & (best_until == -jnp.inf)
 
     target = jnp.where(wins, niches, number)  # mode="drop" ignores out-of-range indices
-    # One sum instead of several, and no cumulative one: each sum over rows takes long to compile.
+    # One sum instead of several, and no cumulative one, since each is several kernels.
     until = jnp.sum(first[None, :] & (row[None, :] <= row[:, None]), axis=1, dtype=jnp.int32)
     place = jnp.where(first, archive.solved_count + until - 1, number)
     failed, infeasible = jnp.isnan(fitness) | (fitness == jnp.inf), fitness == -jnp.inf
