@@ -578,9 +578,9 @@ def kill_again_and_again(folder, kills, command, out):
         arguments = ("resume", out, "--trust") if begun else (*command, "--out", out)
         process = start(*arguments, "--checkpoint-every", "0.02s", "--quiet", "--no-report", cwd=folder)
         while killed < kills and process.poll() is None:
-            wait_for(folder / out / "checkpoints", process)
+            wait_for(folder / out / "run.json", process)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=chance.uniform(0, 6.0 if begun else 0.5))
+                process.wait(timeout=chance.uniform(0, 6.0 if begun else 3.0))
                 break
             killed += 1
             supervisors = workers_of(process.pid)
