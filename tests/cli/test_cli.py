@@ -68,7 +68,7 @@ def run(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
+def test_run_prints_summary_and_saves_to_new_folder(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", "2e4", "--seed", 3) == 0
     output = capsys.readouterr()
     lines = output.out.splitlines()
@@ -88,14 +88,14 @@ def test_run_arm_ends_with_a_summary_and_a_new_folder(folder, capsys):
 
 
 @pytest.mark.thorough
-def test_two_runs_at_once_get_two_folders(folder):
+def test_consecutive_runs_get_distinct_folders(folder):
     for _ in range(3):
         assert run("run", "mine:ready", "--evaluations", 64, "--quiet") == 0
     assert len(list((folder / "runs").iterdir())) == 3
 
 
 @pytest.mark.thorough
-def test_an_existing_folder_is_never_written_to(folder, capsys):
+def test_run_never_overwrites_existing_folder(folder, capsys):
     assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 0
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (folder / "here").iterdir())
     assert run("run", "mine:ready", "--evaluations", 64, "--out", "here") == 2
@@ -105,7 +105,7 @@ def test_an_existing_folder_is_never_written_to(folder, capsys):
     )
 
 
-def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
+def test_set_passes_algorithm_settings_and_domain_options(folder):
     (folder / "own.csv").write_text("load\n" + "\n".join(str(i / 300) for i in range(300)))
     arguments = (
         "--algorithm",
@@ -132,7 +132,7 @@ def test_settings_of_the_algorithm_and_options_of_the_domain(folder):
     assert result.settings["options"]["dim"] == 3
 
 
-def test_replicates_get_a_table(folder, capsys):
+def test_replicates_are_printed_as_table(folder, capsys):
     assert run("run", "arm", "--tasks", 300, "--evaluations", 2000, "--replicates", 2, "--seed", 7, "--out", "two") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "arm: 300 tasks, 2,000 evaluations, auto, 2 runs with seeds 7 to 8"
@@ -170,7 +170,7 @@ ready = Narrow(size=9)
 
 
 @pytest.mark.thorough
-def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatch):
+def test_compare_prints_table_and_tests_and_can_add_algorithms(folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (folder / "algo.py").write_text(OWN_ALGORITHM)
     algorithms = "mt-map-elites, mt-map-elites(tournament=[1,5], variation=sbx),random,own = algo:Narrow(size=3)"
@@ -191,7 +191,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
     )
     assert np.array_equal(te.Comparison.load(saved).results["mt-map-elites"][1].fitness, alone.fitness, equal_nan=True)
     assert "random: 2,000 of 2,000 evaluations" in output.err
-    # On the terms of the comparison, whose options need not be repeated.
+    # --add takes the budget, replicates and seed from the folder, so they are not repeated here.
     added = ("--algorithms", "algo:ready", "--out", saved, "--add", "--quiet")
     assert run("compare", "mine:make", "--tasks", 210, *added) == 0
     assert te.Comparison.load(saved).table()["runs"].tolist() == [2] * 5
@@ -226,7 +226,7 @@ def test_compare_ends_with_a_table_tests_and_a_folder(folder, capsys, monkeypatc
         (",", "--algorithms must name at least one algorithm; `taskelites list` shows them"),
     ],
 )
-def test_a_mistake_in_the_algorithms_is_one_line(folder, capsys, algorithms, message):
+def test_invalid_algorithms_give_one_line_error(folder, capsys, algorithms, message):
     assert run("compare", "mine:ready", "--algorithms", algorithms, "--evaluations", 100) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -234,13 +234,13 @@ def test_a_mistake_in_the_algorithms_is_one_line(folder, capsys, algorithms, mes
     assert not (folder / "runs").exists() or not list((folder / "runs").iterdir())
 
 
-def test_add_needs_a_folder(folder, capsys):
+def test_add_requires_out(folder, capsys):
     assert run("compare", "mine:ready", "--algorithms", "random", "--add") == 2
     assert "--add needs --out FOLDER, the folder of the comparison to add the algorithms to" in capsys.readouterr().err
 
 
 @pytest.mark.thorough
-def test_an_algorithm_of_the_users_own_runs(folder):
+def test_run_accepts_user_defined_algorithm_and_inline_settings(folder):
     (folder / "algo.py").write_text(OWN_ALGORITHM)
     options = ("--evaluations", 500, "--quiet", "--out")
     assert run("run", "mine:ready", "--algorithm", "algo:Narrow", "--set", "size=5", *options, "a") == 0
@@ -250,7 +250,7 @@ def test_an_algorithm_of_the_users_own_runs(folder):
 
 
 @pytest.mark.thorough
-def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys):
+def test_warning_is_one_line_and_late_error_names_folder(folder, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert run("run", "mine:dies_late", "--evaluations", 1000, "--out", "late", "--on-error", "raise") == 1
@@ -263,7 +263,7 @@ def test_a_warning_is_one_line_and_a_late_error_names_the_folder(folder, capsys)
     assert not (folder / "never").exists()
 
 
-def test_list_has_a_line_each(capsys):
+def test_list_prints_one_line_per_domain_and_algorithm(capsys):
     assert run("list") == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("  arm ") for line in lines)
@@ -293,13 +293,13 @@ def test_list_has_a_line_each(capsys):
         (["mine:ready", "--dim", "3"], "mine:ready is a te.Domain, which takes no options, but dim was given; leave it out, or name a function that returns a domain"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line_and_status_2(folder, capsys, arguments, message):
+def test_invalid_arguments_give_one_line_error_and_status_2(folder, capsys, arguments, message):
     assert run("run", *arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"taskelites: error: {message}"
     assert not (folder / "runs").exists() or not list((folder / "runs").iterdir())
 
 
-def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
+def test_failing_fitness_gives_one_line_error_with_file_and_line(folder, capsys):
     assert run("run", "mine:broken") == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(
@@ -309,7 +309,7 @@ def test_a_failing_fitness_is_one_line_with_its_place(folder, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_bug_shows_its_traceback_and_what_to_report(folder, capsys, monkeypatch):
+def test_unexpected_error_shows_traceback_and_version(folder, capsys, monkeypatch):
     def wrong(*_, **__):
         raise KeyError("lost")
 
@@ -325,14 +325,14 @@ def test_a_bug_shows_its_traceback_and_what_to_report(folder, capsys, monkeypatc
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "1e999", "nan", ""])
-def test_a_number_that_is_none(text, capsys):
+def test_invalid_number_of_evaluations_is_rejected(text, capsys):
     with pytest.raises(SystemExit) as stop:
         run("run", "arm", "--evaluations", text)
     assert stop.value.code == 2
     assert f"expected a whole number such as 1000 or 1e6, not {text!r}" in capsys.readouterr().err
 
 
-def test_help_and_version(capsys):
+def test_help_and_version_are_printed_with_status_0(capsys):
     for arguments, expected in (["--help"], "taskelites run arm"), (["--version"], "taskelites 0."):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
@@ -341,8 +341,8 @@ def test_help_and_version(capsys):
 
 
 @pytest.mark.parametrize("columns", [pytest.param(120, marks=pytest.mark.slow), 80, 0])
-def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
-    """A real terminal, a real signal: status 130, and what was found is on disk."""
+def test_terminal_shows_progress_bar_and_ctrl_c_saves_results(folder, columns):
+    """Use a real terminal and a real signal: the status is 130 and the results so far are saved."""
     primary, secondary = pty.openpty()
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40 if columns else 0, columns, 0, 0))
     process = subprocess.Popen(
@@ -360,7 +360,7 @@ def test_in_a_terminal_there_is_a_bar_and_ctrl_c_saves(folder, columns):
         while chunk := os.read(primary, 4096):
             shown += chunk
     except OSError:
-        pass  # the terminal is gone with the process
+        pass  # the terminal closes when the process exits
     os.close(primary)
     assert process.wait() == 130
     text = shown.decode()

@@ -1,4 +1,4 @@
-"""What the command says at its end when evaluations failed."""
+"""The exit status and the printed reasons of commands in which evaluations failed."""
 
 import sys
 
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text(DOMAIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "failing", raising=False)  # of the test before, from another folder
+    monkeypatch.delitem(sys.modules, "failing", raising=False)  # the previous test imported it from another folder
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def command(*arguments):
     return main([str(argument) for argument in arguments])
 
 
-def test_a_run_that_fails_mostly_ends_with_the_reasons_and_status_1(capsys):
+def test_mostly_failing_run_prints_reasons_and_returns_1(capsys):
     assert command("run", "failing:make", "--evaluations", 400, "--out", "out", "--no-report") == 1
     printed = capsys.readouterr()
     head, row = [line for line in printed.out.splitlines() if line.startswith(("failed  kind", "   360"))]
@@ -60,26 +60,26 @@ def test_a_run_that_fails_mostly_ends_with_the_reasons_and_status_1(capsys):
     assert te.load("out").failed == 360
 
 
-def test_failures_that_are_expected_are_no_error(capsys):
+def test_allow_failures_returns_0_and_is_kept_when_resuming(capsys):
     options = ["--evaluations", 400, "--out", "out", "--no-report", "--allow-failures"]
     assert command("run", "failing:make", *options) == 0
     assert "error" not in capsys.readouterr().err
-    assert command("resume", "out", "--trust", "--evaluations", 500) == 0  # it is known from the run
+    assert command("resume", "out", "--trust", "--evaluations", 500) == 0  # --allow-failures is stored with the run
     assert "OSError: no display" in capsys.readouterr().out
 
 
-def test_a_resumed_run_ends_as_the_whole_one(capsys):
+def test_resumed_run_counts_failures_of_whole_run(capsys):
     assert command("run", "failing:make", "--evaluations", 200, "--out", "out", "--no-report") == 1
     capsys.readouterr()
     assert command("resume", "out", "--trust", "--evaluations", 400) == 1
     printed = capsys.readouterr()
     assert "   360  raised" in printed.out
     assert "360 of 400 evaluations failed" in printed.err
-    assert command("resume", "out", "--trust", "--evaluations", 400) == 1  # it is complete
+    assert command("resume", "out", "--trust", "--evaluations", 400) == 1  # the run is already complete
     assert command("resume", "out", "--trust", "--evaluations", 400, "--allow-failures") == 0
 
 
-def test_a_comparison_that_fails_mostly_ends_with_status_1(capsys):
+def test_mostly_failing_comparison_returns_1(capsys):
     options = ["--algorithms", "auto,random", "--replicates", 2, "--evaluations", 200, "--out", "out", "--no-report"]
     assert command("compare", "failing:make", *options) == 1
     printed = capsys.readouterr()
@@ -88,7 +88,7 @@ def test_a_comparison_that_fails_mostly_ends_with_status_1(capsys):
     assert command("compare", "failing:make", *options, "--allow-failures") == 0
 
 
-def test_half_of_the_evaluations_may_fail(capsys):
+def test_run_with_half_of_evaluations_failed_returns_0(capsys):
     options = ["--set", "every=2", "--evaluations", 200, "--out", "out", "--no-report"]
     assert command("run", "failing:make", *options) == 0
     printed = capsys.readouterr()

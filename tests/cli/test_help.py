@@ -1,4 +1,4 @@
-"""The examples in the help of every command are run, with small budgets."""
+"""Run the examples in the help of every command, with small budgets."""
 
 import argparse
 import re
@@ -37,7 +37,7 @@ OWN = """
         name: ClassVar[str] = "mine"
         rate: float = 0.5
 """
-# Of two equal options the last counts.
+# Appended to each example, since the last of two equal options counts.
 FEW = "--evaluations 128 --replicates 1 --quiet"
 SMALLER = {
     "run": "--evaluations 64 --quiet --workers 1",
@@ -56,7 +56,7 @@ SMALLER = {
 
 
 def commands():
-    """The parsers of all commands, by name."""
+    """Return the parsers of all commands, by name."""
     [action] = [each for each in parser()._actions if isinstance(each, argparse._SubParsersAction)]
     return action.choices
 
@@ -66,7 +66,7 @@ def examples(text):
 
 
 def quoted_values():
-    """The command, the option and the value of each example in the help of an option."""
+    """Yield the command, option and value of each example in the help of an option."""
     for name, command in commands().items():
         for action in command._actions:
             for value in re.findall(r"'([^']+)'", action.help or ""):
@@ -90,12 +90,12 @@ def run_example(line):
     path = list(sys.path)
     with warnings.catch_warnings(action="ignore"):
         assert main([*words, *shlex.split(more)]) == 0, line
-    sys.modules.pop("mymodule", None)  # as in a new process
+    sys.modules.pop("mymodule", None)  # a new process would import it again
     sys.path[:] = path
 
 
 @pytest.mark.thorough
-def test_the_examples_of_the_help_run(folder):
+def test_examples_in_main_help_run(folder):
     lines = examples(parser().epilog)
     assert {line.split()[1] for line in lines} == set(commands()) - {"list", "replay"}
     for line in lines:
@@ -103,15 +103,15 @@ def test_the_examples_of_the_help_run(folder):
             run_example(line)
 
 
-@pytest.mark.slow  # test_reproduce and test_reproduce_hexapod run both experiments in small
-def test_the_experiments_of_the_help_run(folder):
+@pytest.mark.slow  # test_reproduce and test_reproduce_hexapod run small versions of both experiments
+def test_reproduce_examples_in_main_help_run(folder):
     for line in examples(parser().epilog):
         if line.split()[1] == "reproduce":
             run_example(line)
 
 
 @pytest.mark.thorough
-def test_the_examples_of_each_command_run(folder):
+def test_examples_in_help_of_each_command_run(folder):
     found = [line for command in commands().values() for line in examples(command.epilog)]
     assert found
     run_example("taskelites run mymodule:mydomain --out runs/my-run")
@@ -122,13 +122,13 @@ def test_the_examples_of_each_command_run(folder):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("command", "option", "value"), list(quoted_values()))
-def test_the_example_of_an_option_runs(folder, command, option, value):
+def test_example_in_help_of_option_runs(folder, command, option, value):
     given = ["mymodule:mydomain"] if command == "compare" else ["--algorithms", "random"]
     with warnings.catch_warnings(action="ignore"):
         assert main([command, *given, option, value, *shlex.split(FEW)]) == 0
 
 
-def test_the_settings_that_reproduce_names_exist():
+def test_settings_named_in_help_of_reproduce_exist():
     [action] = [each for each in commands()["reproduce"]._actions if each.dest == "set"]
     settings = [parse_setting(word.rstrip(";"))[0] for word in action.help.split() if "=" in word]
     assert settings == ["target", "threads"]

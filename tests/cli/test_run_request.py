@@ -1,4 +1,4 @@
-"""What `taskelites run` was asked for, as the run folder keeps it."""
+"""The request of `taskelites run`, as stored in the run folder."""
 
 import json
 import shlex
@@ -25,26 +25,26 @@ def stated(line):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_command_of_a_request_states_the_same_request(line):
+def test_command_line_of_request_parses_to_same_request(line):
     request = stated(line)
     again = stated(request.command().removeprefix("taskelites "))
     assert again == replace(request, no_report=False)
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_run_folder_gives_back_the_request(line, tmp_path):
+def test_request_is_read_back_from_run_folder(line, tmp_path):
     request = stated(line)
     RunFolder(tmp_path / "run").write_plan({"request": request.plain(), "plan": {}})
     assert RunRequest.of_run(tmp_path / "run", "run") == request
 
 
-def test_an_odd_request_is_an_error_that_names_the_file(tmp_path):
+def test_error_for_invalid_request_names_file(tmp_path):
     plain = stated("run arm").plain()
     RunFolder(tmp_path / "run").write_plan({"request": plain | {"shell": True}, "plan": {}})
     with pytest.raises(StorageError, match=r"run\.json' has an invalid request \(.*shell"):
         RunRequest.of_run(tmp_path / "run", "run")
 
 
-def test_only_plain_values_are_kept():
+def test_stored_request_can_be_written_as_json():
     plain = stated(LINES[3]).plain()
     assert json.loads(json.dumps(plain)) == plain

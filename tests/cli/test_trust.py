@@ -1,4 +1,4 @@
-"""A run folder is data: no command imports or calls what it names, unless the user names it or trusts the folder."""
+"""A run folder is data: no command runs code named in it, unless the user names that code or trusts the folder."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def last_error(capsys):
     return capsys.readouterr().err.splitlines()[-1]
 
 
-# The attack
+# Folders that try to run code
 
 ATTACKS = {
     "algorithm": {
@@ -82,7 +82,7 @@ ATTACKS = {
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    """A run of a function of which some evaluations fail."""
+    """A run in which some evaluations fail."""
     path = tmp_path_factory.mktemp("honest") / "run"
 
     def fails(solution, task):
@@ -95,7 +95,7 @@ def honest(tmp_path_factory):
 
 @pytest.fixture(params=ATTACKS)
 def trap(request, honest, folder):
-    """The folder of a stranger, which is the current one: its request names code, and it has a module."""
+    """A run folder from a stranger: its request names code to run, and it contains Python modules."""
     place = folder / "trap"
     place.mkdir()
     for name in ("result.npz", "failures.jsonl", "settings.json"):
@@ -110,7 +110,7 @@ def trap(request, honest, folder):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The calls of what the requests name."""
+    """Replace `Popen` and `system` with stand-ins and return the list of their calls."""
     called = []
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: called.append("Popen"))
     monkeypatch.setattr(os, "system", lambda *_, **__: called.append("system"))
@@ -118,7 +118,7 @@ def calls(monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["report", "."], ["watch", "."], ["replay", ".", "1"], ["resume", "."]])
-def test_no_command_runs_what_a_folder_names(trap, calls, arguments, monkeypatch, capsys):
+def test_no_command_runs_code_named_in_folder(trap, calls, arguments, monkeypatch, capsys):
     monkeypatch.chdir(trap)
     before = list(sys.path)
     known = set(sys.modules)
@@ -136,7 +136,7 @@ def test_no_command_runs_what_a_folder_names(trap, calls, arguments, monkeypatch
     assert "Traceback" not in said
 
 
-def test_a_shipped_domain_is_drawn_without_the_algorithm_that_a_folder_names(folder, calls, capsys):
+def test_built_in_domain_is_drawn_without_running_algorithm_named_in_folder(folder, calls, capsys):
     arm = te.domain("arm", tasks=5)
     with warnings.catch_warnings(action="ignore"):
         te.solve(arm, evaluations=20, algorithm="random", out="run")
@@ -152,7 +152,7 @@ def test_a_shipped_domain_is_drawn_without_the_algorithm_that_a_folder_names(fol
     assert calls == []
 
 
-def test_export_and_python_read_the_folder_as_data(trap, calls, monkeypatch):
+def test_export_and_python_functions_run_no_code_named_in_folder(trap, calls, monkeypatch):
     monkeypatch.chdir(trap)
     before = list(sys.path)
     assert command("export", ".") == 0
@@ -178,7 +178,7 @@ def test_export_and_python_read_the_folder_as_data(trap, calls, monkeypatch):
         ("owned:unchecked", "owned:unchecked is not annotated as returning a te.Domain, so it is not called; if it does return one, write `def unchecked(...) -> te.Domain:`"),
     ],
 )  # fmt: skip
-def test_a_name_is_checked_to_be_a_domain_before_it_is_called(folder, honest, capsys, name, message):
+def test_name_that_is_not_a_domain_is_not_called(folder, honest, capsys, name, message):
     for arguments in (
         ["run", name],
         ["compare", name, "--algorithms", "random"],
@@ -195,7 +195,7 @@ def test_a_name_is_checked_to_be_a_domain_before_it_is_called(folder, honest, ca
 @pytest.mark.parametrize(
     "name", ["subprocess:Popen", "subprocess:Popen(args='touch touched', shell=True)", "os:system"]
 )
-def test_a_name_is_checked_to_be_an_algorithm_before_it_is_called(folder, capsys, name):
+def test_name_that_is_not_an_algorithm_is_not_called(folder, capsys, name):
     for arguments in (
         ["run", "arm", "--algorithm", name, "--set", "args=touch touched", "--set", "shell=True"],
         ["compare", "arm", "--algorithms", name],
@@ -208,14 +208,14 @@ def test_a_name_is_checked_to_be_an_algorithm_before_it_is_called(folder, capsys
     assert not (folder / "touched").exists()
 
 
-# What the user names or trusts
+# Code that the user names or trusts
 
 OPTIONS = ["--evaluations", "40", "--quiet", "--no-report"]
 
 
 @pytest.fixture
 def run(folder):
-    """A run on a domain and with an algorithm of the user, and a current folder in which they are not found."""
+    """A run with the user's own domain and algorithm, whose module is neither loaded nor on `sys.path`."""
     assert (
         command("run", "owned:make", "--algorithm", "owned:Search", "--set", "shift=1.5", "--out", "run", *OPTIONS) == 0
     )
@@ -225,7 +225,7 @@ def run(folder):
     return folder / "run"
 
 
-def test_the_message_says_what_would_be_run_and_both_ways_out(run, capsys):
+def test_error_states_code_to_run_and_suggests_domain_option_or_trust(run, capsys):
     assert command("resume", run) == 2
     assert last_error(capsys) == (
         f"taskelites: error: a run folder may come from anyone, so nothing that {str(run)!r} names is run unasked. This "
@@ -243,7 +243,7 @@ def test_the_message_says_what_would_be_run_and_both_ways_out(run, capsys):
     assert not (run.parent / "made.txt").exists()
 
 
-def test_a_command_runs_what_the_user_names(run, capsys):
+def test_commands_run_code_named_by_user(run, capsys):
     named = ["--domain", "owned:make"]
     assert command("report", run, *named, "--quiet") == 0
     assert capsys.readouterr().err == ""
@@ -255,7 +255,7 @@ def test_a_command_runs_what_the_user_names(run, capsys):
     assert te.load(run).evaluations == 60
 
 
-def test_a_command_runs_what_a_trusted_folder_names(run, tmp_path_factory, monkeypatch, capsys):
+def test_commands_run_code_named_in_trusted_folder(run, tmp_path_factory, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     for arguments in (["report"], ["resume", "--evaluations", "60"]):
         assert command(arguments[0], run, "--trust", "--quiet", *arguments[1:]) == 0
@@ -266,7 +266,7 @@ def test_a_command_runs_what_a_trusted_folder_names(run, tmp_path_factory, monke
     assert "--trust takes everything from the run folder, so it cannot be combined with --domain" in last_error(capsys)
 
 
-def test_a_shipped_domain_needs_no_permission_and_finds_its_file_of_tasks(folder, tmp_path_factory, monkeypatch):
+def test_built_in_domain_needs_no_trust_and_finds_task_file(folder, tmp_path_factory, monkeypatch):
     (folder / "own.csv").write_text("load,wind\n" + "\n".join(f"{i / 300},0.5" for i in range(300)))
     assert command("run", "arm", "--tasks", "own.csv", "--algorithm", "random", "--out", "run", *OPTIONS) == 0
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
@@ -275,16 +275,16 @@ def test_a_shipped_domain_needs_no_permission_and_finds_its_file_of_tasks(folder
     assert te.load(folder / "run").evaluations == 80
 
 
-def test_what_was_interrupted_says_how_it_goes_on(folder):
+def test_words_for_resume_name_user_domain_and_algorithm(folder):
     asked = RunRequest(domain="owned:make", algorithm="owned:Search", set=[], evaluations=5, folder="/")
     assert asked.words_for_resume() == ["--domain", "owned:make", "--algorithm", "owned:Search"]
     assert RunRequest(domain="arm", set=[], evaluations=5, folder="/").words_for_resume() == []
 
 
-# A path instead of a module
+# File paths instead of module names
 
 
-def test_a_domain_and_an_algorithm_are_found_by_the_path_of_their_file(folder, monkeypatch, capsys):
+def test_domain_and_algorithm_are_found_by_file_path(folder, monkeypatch, capsys):
     (folder / "sims" / "pack").mkdir(parents=True)
     (folder / "owned.py").rename(folder / "sims" / "owned.py")
     (folder / "sims" / "pack" / "__init__.py").write_text("")
@@ -310,7 +310,7 @@ def test_a_domain_and_an_algorithm_are_found_by_the_path_of_their_file(folder, m
         ("a.b.py:domain", "'a.b.py' cannot be imported; give it a name that ends in .py and has no other dot"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_path_is_one_line(folder, capsys, name, message):
+def test_invalid_path_gives_one_line_error(folder, capsys, name, message):
     for file in ("json.py", "a.b.py"):
         Path(file).write_text("domain = 3")
     assert command("run", name) == 2
@@ -324,21 +324,21 @@ def test_a_mistake_in_a_path_is_one_line(folder, capsys, name, message):
     "wrong",
     [{"set": "args"}, {"set": [3]}, {"domain": None}, {"tasks": 5}, {"evaluations": True}, {"tasks": "a\0b"}, {"x": 1}],
 )
-def test_a_damaged_request_is_an_error_that_names_the_file(folder, wrong, capsys):
+def test_error_for_damaged_request_names_file(folder, wrong, capsys):
     asked = RunRequest(domain="arm", set=[], evaluations=20, folder=".").plain() | wrong
     RunFolder("run").write_plan({"request": asked, "plan": {}})
     assert command("resume", "run") == 1
     assert "run.json' has an invalid request (" in last_error(capsys)
 
 
-def test_a_request_cannot_control_the_terminal(folder, capsys):
+def test_request_cannot_send_escape_codes_to_terminal(folder, capsys):
     asked = RunRequest(domain="a:\x1b[2J", set=["b=\x1b[2J"], evaluations=20, folder=".").plain()
     RunFolder("run").write_plan({"request": asked, "plan": {}})
     assert command("resume", "run") == 2
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_settings_of_any_depth_are_text(folder):
+def test_deeply_nested_setting_is_kept_as_text(folder):
     from taskelites.cli.values import parse_setting
 
     for text in ("(" * 100_000, "-" * 100_000 + "1"):

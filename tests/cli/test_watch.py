@@ -1,4 +1,4 @@
-"""Watching: films and drawings of elites, the command for them, and what is said of a walk step by step."""
+"""Films and drawings of elites, the command `watch`, and the analysis of a walk."""
 
 import os
 import re
@@ -54,7 +54,7 @@ unseen = te.Domain(name="unseen", **common)
 
 @pytest.fixture(scope="session")
 def gl():
-    """Skips where nothing can draw."""
+    """Skip the test where no rendering backend works."""
     try:
         return rendering.backend()
     except ImportError as error:
@@ -78,7 +78,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def walkers(tmp_path_factory):
-    """A run on few bodies, some of which are never tried."""
+    """A run with fewer evaluations than bodies, so that some bodies are never tried."""
     out = tmp_path_factory.mktemp("runs") / "walkers"
     arguments = ["run", "hexapod", "--tasks", 20, "--evaluations", 12, "--algorithm", "random", "--out", out, "--quiet"]
     assert main([str(argument) for argument in [*arguments, "--set", "damage={2:'dead'}"]]) == 0
@@ -90,7 +90,7 @@ def run(*arguments):
 
 
 def made(tasks, dim=2, **settings):
-    """A result that no run gave, in which task 5 is not solved."""
+    """Return an artificial result in which task 5 is not solved."""
     fitness = np.random.default_rng(0).random(len(tasks))
     fitness[5] = np.nan
     return te.Result(
@@ -105,7 +105,7 @@ def made(tasks, dim=2, **settings):
 
 
 def keep(name, path):
-    """A folder as `taskelites run` leaves it, of a domain in seen.py."""
+    """Write a folder like `taskelites run`, for a domain in seen.py."""
     path.mkdir()
     run_folder = RunFolder.part(path)
     request = RunRequest(domain=f"seen:{name}", set=[], evaluations=100, folder=str(Path.cwd()))
@@ -114,7 +114,7 @@ def keep(name, path):
 
 
 def read_mp4(path):
-    """What ffmpeg says of a film, and its frames."""
+    """Return the properties of a film, as reported by ffmpeg, and its frames."""
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     found = subprocess.run(command, capture_output=True, check=True)
     about = re.search(r"Video: (\w+).*? (yuv\w+).*? (\d+)x(\d+).*? ([\d.]+) fps", found.stderr.decode()).groups()
@@ -138,14 +138,14 @@ def read_gif(path):
 
 
 def ramp(number, height=24, width=32):
-    """Grey frames, each brighter than the last."""
+    """Return grey frames, each brighter than the previous one."""
     return [np.full((height, width, 3), (20 * i + 10) % 256, np.uint8) for i in range(number)]
 
 
-# Of a walk, step by step.
+# Analysis of a walk.
 
 
-def test_six_feet_carry_a_standing_robot():
+def test_standing_robot_rests_on_six_feet():
     found = analyse(shown_engine(), np.zeros(36), NOMINAL)
     assert found.touching.all()
     assert found.forces.sum(axis=1) == pytest.approx(np.full(720, WEIGHT), rel=0.01)
@@ -158,28 +158,28 @@ def test_six_feet_carry_a_standing_robot():
     assert abs(found.distance) < 1e-3
 
 
-def test_the_ground_carries_a_walking_robot_on_average():
+def test_mean_ground_force_of_walking_robot_equals_its_weight():
     found = analyse(shown_engine(), FORWARD, NOMINAL)
     assert found.distance == shown_engine().walk(FORWARD, NOMINAL).distance > 0.4
     assert found.forces.sum(axis=1).mean() == pytest.approx(WEIGHT, rel=0.02)
     assert 0 < found.flight < 0.6
-    assert found.switches > 2  # each foot is put down and lifted once a second, at least
+    assert found.switches > 2  # each foot touches down and lifts at least once per second
     assert found.power.mean() > 1
     assert (found.forces >= 0).all()
     assert ((found.forces > 0) == found.touching).all()
 
 
-def test_the_model_of_a_body_is_that_of_the_walk():
+def test_body_model_has_given_lengths_and_leaves_engine_unchanged():
     lengths = NOMINAL + np.linspace(-0.03, 0.03, 12)
     engine = shown_engine()
     before = engine.model.body_pos.copy()
     model = body_model(engine, lengths)
     tibia = model.body("tibia_3").pos
     assert abs(tibia[1]) == pytest.approx(lengths[9])
-    assert np.array_equal(engine.model.body_pos, before)  # the engine's own is left as it is
+    assert np.array_equal(engine.model.body_pos, before)  # the engine's own model is unchanged
 
 
-def test_a_base_without_legs_lies_on_the_ground():
+def test_robot_without_legs_lies_on_its_base():
     engine = shown_engine(Rules(), as_damage(dict.fromkeys(range(6), "no-leg")))
     found = analyse(engine, np.zeros(36), NOMINAL)
     assert found.base_touches.all()
@@ -189,7 +189,7 @@ def test_a_base_without_legs_lies_on_the_ground():
 # Drawings.
 
 
-def test_draw_shows_body_way_and_contacts():
+def test_draw_shows_body_path_and_contacts():
     hexapod = te.domain("hexapod", tasks=3)
     axes = hexapod.draw(FORWARD, NOMINAL)
     above, below = axes.child_axes
@@ -201,7 +201,7 @@ def test_draw_shows_body_way_and_contacts():
     axes.figure.canvas.draw()
 
 
-def test_draw_takes_axes_and_broken_robots(tmp_path):
+def test_draw_accepts_axes_and_damaged_robots(tmp_path):
     hexapod = te.domain("hexapod", tasks=3, damage={0: "no-leg", 1: "no-tibia", 2: "dead", 3: "stuck"})
     axes = plt.figure(layout="constrained").add_subplot(2, 2, 3)
     assert hexapod.draw(np.random.default_rng(0).random(36), hexapod.tasks.descriptors[0], ax=axes) is axes
@@ -212,7 +212,7 @@ def test_draw_takes_axes_and_broken_robots(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(24, 32), (25, 33)], ids=["even", "odd"])
-def test_an_mp4_can_be_read_back(tmp_path, shape):
+def test_mp4_can_be_read_back(tmp_path, shape):
     path = films.write_film(tmp_path / "ramp.mp4", ramp(12, *shape), fps=12)
     about, frames = read_mp4(path)
     assert about["codec"] == "h264"
@@ -222,17 +222,17 @@ def test_an_mp4_can_be_read_back(tmp_path, shape):
     assert [round(float(frame.mean()), -1) for frame in frames] == pytest.approx(
         [20 * i + 10 for i in range(12)], abs=10
     )
-    assert list(tmp_path.iterdir()) == [path]  # nothing is left behind
+    assert list(tmp_path.iterdir()) == [path]  # no temporary file is left
 
 
-def test_a_gif_can_be_read_back(tmp_path):
+def test_gif_can_be_read_back(tmp_path):
     frames = read_gif(films.write_film(tmp_path / "ramp.GIF", iter(ramp(6, 25, 33)), fps=30))
     assert [int(picture[0, 0, 0]) for picture, _ in frames] == pytest.approx([20 * i + 10 for i in range(6)], abs=2)
     assert frames[0][0].shape == (25, 33, 3)
-    assert sum(duration for _, duration in frames) == 200  # though 1/30 s is no multiple of 1/100 s
+    assert sum(duration for _, duration in frames) == 200  # ms, although 1/30 s is not a multiple of 1/100 s
 
 
-def test_a_film_that_fails_leaves_the_old_one(tmp_path):
+def test_failed_film_keeps_old_file(tmp_path):
     path = films.write_film(tmp_path / "ramp.mp4", ramp(3), fps=10)
     before = path.read_bytes()
 
@@ -248,7 +248,7 @@ def test_a_film_that_fails_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
+def test_error_includes_failure_of_ffmpeg(tmp_path, monkeypatch):
     monkeypatch.setattr(
         films, "_ffmpeg_command", lambda *_: [imageio_ffmpeg.get_ffmpeg_exe(), "-i", "nowhere", "-f", "mp4"]
     )
@@ -267,7 +267,7 @@ def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
         ("no/a.mp4", 30, "there is no folder"),
     ],
 )
-def test_what_is_no_film_is_refused(tmp_path, monkeypatch, name, fps, message):
+def test_invalid_film_arguments_are_rejected(tmp_path, monkeypatch, name, fps, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         films.write_film(name, ramp(2), fps=fps)
@@ -275,7 +275,7 @@ def test_what_is_no_film_is_refused(tmp_path, monkeypatch, name, fps, message):
         films.write_film("a.gif", [], fps=10)
 
 
-def test_without_ffmpeg_there_are_gifs(tmp_path, monkeypatch):
+def test_gif_is_written_without_ffmpeg(tmp_path, monkeypatch):
     monkeypatch.setattr(films.importlib.util, "find_spec", lambda name: None)
     assert films.film_suffix() == ".gif"
     with pytest.raises(
@@ -285,17 +285,17 @@ def test_without_ffmpeg_there_are_gifs(tmp_path, monkeypatch):
     assert films.write_film(tmp_path / "a.gif", ramp(2), fps=10).exists()
 
 
-def test_films_side_by_side_wait_for_the_longest():
+def test_films_side_by_side_last_as_long_as_the_longest():
     both = films.SideBySide([ramp(2), ramp(5), ramp(3)])
     assert both.__length_hint__() == 5
     frames = list(both)
     assert [frame.shape for frame in frames] == [(52, 68, 3)] * 5
     assert [int(frame[0, 0, 0]) for frame in frames] == [10, 30, 30, 30, 30]
     assert [int(frame[0, 67, 0]) for frame in frames] == [10, 30, 50, 70, 90]
-    assert int(frames[-1][51, 67, 0]) == 255  # the fourth place is empty
+    assert int(frames[-1][51, 67, 0]) == 255  # the fourth cell is empty
 
 
-def test_the_film_shows_the_walk_that_was_measured(gl):
+def test_film_shows_evaluated_walk(gl):
     hexapod = te.domain("hexapod", tasks=3, damage={4: "no-leg"})
     lengths = hexapod.tasks.descriptors[1]
     film = hexapod.film(FORWARD, lengths, width=96, height=64, fps=4)
@@ -307,7 +307,7 @@ def test_the_film_shows_the_walk_that_was_measured(gl):
     assert all(np.abs(a.astype(int) - b).max() > 50 for a, b in pairwise(frames))
     assert np.array_equal(frames[2], list(film)[2])
     later = list(hexapod.film(FORWARD, lengths, width=96, height=64, fps=8))
-    assert np.array_equal(frames[1], later[2])  # the same moment
+    assert np.array_equal(frames[1], later[2])  # both frames show the same moment
 
 
 def test_feet_on_the_ground_are_highlighted(gl):
@@ -319,7 +319,7 @@ def test_feet_on_the_ground_are_highlighted(gl):
     assert red[0] > red[1] + 20
 
 
-def test_two_cameras_do_not_disturb_each_other(gl):
+def test_films_rendered_together_equal_films_rendered_alone(gl):
     hexapod = te.domain("hexapod", tasks=3)
     one, two = (hexapod.film(FORWARD, row, width=64, height=48, fps=2) for row in hexapod.tasks.descriptors[:2])
     alone = [list(one)[1], list(two)[1]]
@@ -327,7 +327,7 @@ def test_two_cameras_do_not_disturb_each_other(gl):
     assert np.array_equal(together, films.tile(alone))
 
 
-def test_where_nothing_draws_the_error_names_packages(monkeypatch):
+def test_error_names_packages_when_no_backend_works(monkeypatch):
     rendering.backend.cache_clear()
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.delenv("DISPLAY", raising=False)
@@ -346,14 +346,14 @@ def test_where_nothing_draws_the_error_names_packages(monkeypatch):
         rendering.backend.cache_clear()
 
 
-def test_a_way_of_drawing_that_fails_says_why():
+def test_backend_error_names_unknown_backend():
     assert "no_such_backend" in rendering._backend_error("no_such_backend")
 
 
 # The command.
 
 
-def test_which_elites_are_meant():
+def test_choose_elites_by_rank_task_number_or_at_random():
     result = made(te.tasks.grid((300,), [0], [1]))
     solved = result.fitness[result.solved]
     best, median, worst = choose_elites(result, ["best,median", "worst"])
@@ -377,14 +377,14 @@ def test_which_elites_are_meant():
         choose_elites(replace(result, fitness=np.full(300, np.nan)), ["best"])
 
 
-def test_sizes():
+def test_parse_size():
     assert parse_size("64x48") == (64, 48)
     for wrong in ("64", "64x", "8x8", "axb", "64x48x3", "-64x48", "99999x100"):
         with pytest.raises(Exception, match="such as 640x480"):
             parse_size(wrong)
 
 
-def test_watch_an_own_domain(folder, capsys):
+def test_watch_user_defined_domain(folder, capsys):
     assert (
         run(
             "run",
@@ -410,7 +410,7 @@ def test_watch_an_own_domain(folder, capsys):
     assert lines[2] == f"  fitness in the film: {float(result.fitness[best])!r}, same as in the run"
     assert lines[3] == f"saved        out/replicate-1/task-{best}.mp4 (10 frames, 1 s)"
     assert len(read_mp4(folder / "out" / "replicate-1" / f"task-{best}.mp4")[1]) == 10
-    # Slower: more frames of the same, at the same rate.
+    # Half the speed gives twice the frames at the same frame rate.
     slow = ("--speed", 0.5, "--fps", 10, "--out", "slow.gif", "--task", "3,4,best", "--size", "64x48", "--quiet")
     assert run("watch", "out/replicate-1/result.npz", "--trust", *slow) == 0
     frames = read_gif(folder / "slow.gif")
@@ -420,7 +420,7 @@ def test_watch_an_own_domain(folder, capsys):
     assert size_of("still.png") == (132, 48)
 
 
-def test_watch_draws_what_has_no_film(folder, capsys):
+def test_watch_draws_domain_without_film(folder, capsys):
     keep("drawn", folder / "out")
     assert run("watch", "out", "--trust", "--task", 4) == 0
     assert size_of("out/task-4.png") == (640, 480)
@@ -431,7 +431,7 @@ def test_watch_draws_what_has_no_film(folder, capsys):
     assert "--out must end in .png, not 'a.mp4': drawn can be drawn but not filmed" in capsys.readouterr().err
 
 
-def test_watch_a_run_that_was_begun_in_python(folder, capsys):
+def test_watch_result_saved_from_python(folder, capsys):
     tasks = te.tasks.grid((5, 5), [0.2, 0.2], [1, 1])
     options = te.domain("arm", tasks=tasks, target=(0.3, 0.4)).options
     made(tasks, dim=4, problem="arm", options=options).save("arm.npz")
@@ -456,7 +456,7 @@ def test_watch_a_run_that_was_begun_in_python(folder, capsys):
         (("out",), "unseen cannot be shown, since it has neither film nor draw"),
     ],
 )
-def test_mistakes(folder, capsys, arguments, message):
+def test_invalid_watch_arguments_give_one_line_error(folder, capsys, arguments, message):
     (folder / "empty").mkdir()
     keep("unseen", folder / "out")
     assert run("watch", *arguments, "--trust") == 2
@@ -465,14 +465,14 @@ def test_mistakes(folder, capsys, arguments, message):
     assert message in said[0]
 
 
-def test_a_domain_that_was_changed_since_is_refused(folder, capsys):
+def test_watch_rejects_domain_changed_since_run(folder, capsys):
     keep("filmed", folder / "out")
     (folder / "seen.py").write_text(DOMAIN.replace("(30,)", "(31,)"))
     assert run("watch", "out", "--trust") == 2
     assert "the tasks of the domain are not those of the run" in capsys.readouterr().err
 
 
-def test_watch_the_hexapod(gl, walkers, tmp_path, capsys):
+def test_watch_hexapod(gl, walkers, tmp_path, capsys):
     result = te.load(walkers)
     solved = np.flatnonzero(result.solved)
     out = tmp_path / "walks.mp4"
@@ -492,7 +492,7 @@ def test_watch_the_hexapod(gl, walkers, tmp_path, capsys):
     assert f"task {unsolved} has no solution in this run" in capsys.readouterr().err
 
 
-def test_walks_of_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, capsys):
+def test_walks_from_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, capsys):
     result = te.load(walkers)
     options = result.settings["options"] | {"engine": "mjx", "simulator": "mujoco.mjx 3.17.0"}
     assert options["damage"] == {"2": "dead"}
@@ -508,13 +508,13 @@ def test_walks_of_other_simulators_are_shown_in_mujoco(gl, walkers, tmp_path, ca
     assert len(read_gif(film)) > 1
 
 
-def test_without_mujoco_the_error_says_what_to_install(walkers, monkeypatch, capsys):
+def test_error_without_mujoco_says_what_to_install(walkers, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert run("watch", walkers) == 2
     assert "install it with `pip install 'taskelites[hexapod]'`" in capsys.readouterr().err
 
 
-def test_a_way_of_drawing_that_is_not_there_is_named(walkers):
+def test_error_names_invalid_mujoco_gl(walkers):
     command = [sys.executable, "-m", "taskelites", "watch", str(walkers)]
     found = subprocess.run(
         command, env=os.environ | {"MUJOCO_GL": "nonsense"}, capture_output=True, text=True, check=False
