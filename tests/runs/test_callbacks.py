@@ -1,4 +1,4 @@
-"""Ready-made callbacks: TensorBoard by way of the real tensorboardX, the others with stand-ins that record calls."""
+"""Tracker callbacks: TensorBoard with the real tensorboardX, the others with stand-ins that record calls."""
 
 import math
 import struct
@@ -46,7 +46,7 @@ def only_tensorboardx(monkeypatch):
 
 
 def events(path):
-    """The events of one file: length, checksum of it, event, checksum of it, and so on."""
+    """Yield the events of a file, whose records consist of length, checksum, event and checksum."""
     data = path.read_bytes()
     while data:
         (length,) = struct.unpack("<Q", data[:8])
@@ -57,7 +57,7 @@ def events(path):
 
 
 def scalars(folder):
-    """`{name: {step: value}}` of the files of a folder, in the order of their names, as TensorBoard shows them."""
+    """Read the files of a folder by name and return `{name: {step: value}}` as TensorBoard shows it."""
     shown = {}
     for path in sorted(folder.glob("events.out.tfevents.*")):
         for event in events(path):
@@ -70,7 +70,7 @@ def scalars(folder):
 
 
 def whole_scalars(folder):
-    """`scalars`, or nothing while a file ends in the middle of an event."""
+    """Return `scalars(folder)`, or an empty dict while a file ends in the middle of an event."""
     try:
         return scalars(folder)
     except (struct.error, DecodeError):
@@ -86,7 +86,7 @@ def wait_until(condition):
 
 @pytest.mark.usefixtures("only_tensorboardx")
 class TestFolder:
-    def test_holds_the_history(self, line_tasks, tmp_path):
+    def test_contains_history(self, line_tasks, tmp_path):
         with TensorBoard(tmp_path / "logs") as board:
             history = solve(line_tasks, callback=board).history
         found = scalars(tmp_path / "logs")
@@ -95,20 +95,20 @@ class TestFolder:
             assert list(by_step) == history["evaluations"].tolist()
             assert np.array_equal(np.float32(list(by_step.values())), np.float32(history[name]))
 
-    def test_of_replicates(self, line_tasks, tmp_path):
+    def test_has_subfolders_for_replicates(self, line_tasks, tmp_path):
         with TensorBoard(str(tmp_path)) as board:
             results = solve(line_tasks, callback=board, replicates=3)
         for folder, result in zip([".", "replicate-1", "replicate-2"], results, strict=True):
             assert list(scalars(tmp_path / folder)["mean"].values()) == pytest.approx(result.history["mean"])
         assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["replicate-1", "replicate-2"]
 
-    def test_has_no_nan(self, tmp_path):
+    def test_omits_nan(self, tmp_path):
         with TensorBoard(tmp_path) as board:
             board(row(64, coverage=0.0, mean=math.nan))
             board(row(128, coverage=0.5, mean=-2.0))
         assert scalars(tmp_path) == {"coverage": {64: 0.0, 128: 0.5}, "mean": {128: -2.0}}
 
-    def test_is_written_while_the_run_goes_on(self, tmp_path):
+    def test_is_written_during_the_run(self, tmp_path):
         with TensorBoard(tmp_path) as board:
             for step in (64, 128):
                 board(row(step))
@@ -128,7 +128,7 @@ class TestFolder:
         subprocess.run([sys.executable, "-c", code], check=True)
         assert list(scalars(tmp_path)["mean"]) == list(range(1, 101))
 
-    def test_holds_what_several_writers_write_within_a_second(self, tmp_path):
+    def test_contains_rows_of_several_writers_in_the_same_second(self, tmp_path):
         for step in (64, 128, 192):
             with TensorBoard(tmp_path) as board:
                 board(row(step, mean=1.0))
@@ -136,7 +136,7 @@ class TestFolder:
         assert len(list(tmp_path.iterdir())) == 3
 
     @pytest.mark.parametrize("how", ["closed", "still open", "another object"])
-    def test_is_added_to_after_a_resumption(self, tmp_path, how):
+    def test_rows_of_resumed_run_replace_older_rows(self, tmp_path, how):
         board = TensorBoard(tmp_path)
         for step in (64, 128, 256):
             board(row(step, mean=1.0))
@@ -146,16 +146,16 @@ class TestFolder:
         with resumed:
             for step in (128, 512):
                 resumed(row(step, mean=2.0))
-        # From where the run was taken up, the new rows count, and no older file was touched.
+        # From step 128, where the run was resumed, the new rows count. They are in a file of their own.
         assert scalars(tmp_path) == {"mean": {64: 1.0, 128: 2.0, 512: 2.0}}
         assert len(list(tmp_path.iterdir())) == 2
 
-    def test_is_not_made_before_the_first_row(self, tmp_path):
+    def test_is_not_created_before_the_first_row(self, tmp_path):
         TensorBoard(tmp_path / "logs").close()
         assert not (tmp_path / "logs").exists()
 
 
-def test_tensorboard_prefers_torch(monkeypatch, tmp_path):
+def test_tensorboard_prefers_writer_of_torch(monkeypatch, tmp_path):
     calls = []
 
     class SummaryWriter:
@@ -179,7 +179,7 @@ def test_tensorboard_prefers_torch(monkeypatch, tmp_path):
     assert calls == [("open", str(tmp_path), 64), ("mean", -1.0, 64), "flush", "close"]
 
 
-def test_tensorboard_takes_a_writer():
+def test_tensorboard_accepts_writer():
     names, flushed = [], []
     writer = SimpleNamespace(
         add_scalar=lambda name, value, step: names.append((name, step)),
@@ -193,7 +193,7 @@ def test_tensorboard_takes_a_writer():
     assert flushed == [1, 2]
 
 
-def test_tensorboard_names_a_wrong_argument():
+def test_tensorboard_rejects_invalid_argument():
     with pytest.raises(TypeError, match="folder_or_writer must be a path or have a method add_scalar, not 3"):
         TensorBoard(3)
 
@@ -202,7 +202,7 @@ def test_tensorboard_names_a_wrong_argument():
 
 
 class Run:
-    """A W&B run that records."""
+    """A stand-in for a W&B run that records its calls."""
 
     def __init__(self, name="given"):
         self.id = name
@@ -237,7 +237,7 @@ def wandb(monkeypatch):
     return module
 
 
-def test_wandb_gets_the_history(wandb, line_tasks):
+def test_wandb_logs_history(wandb, line_tasks):
     with WeightsAndBiases(project="arms") as log:
         assert wandb.calls == []
         results = solve(line_tasks, callback=log, replicates=2)
@@ -253,7 +253,7 @@ def test_wandb_gets_the_history(wandb, line_tasks):
     assert set(run.axes.values()) == {"evaluations"}
 
 
-def test_wandb_gets_no_nan(wandb):
+def test_wandb_omits_nan(wandb):
     log = WeightsAndBiases()
     log(row(64, coverage=0.0, mean=math.nan))
     log(row(128, coverage=0.5, mean=-2.0))
@@ -261,7 +261,7 @@ def test_wandb_gets_no_nan(wandb):
     assert wandb.run.axes["mean"] == "evaluations"
 
 
-def test_wandb_goes_on_after_close(wandb):
+def test_wandb_resumes_run_after_close(wandb):
     log = WeightsAndBiases(project="arms", id="one")
     log(row(64))
     log.close()
@@ -272,13 +272,13 @@ def test_wandb_goes_on_after_close(wandb):
     assert wandb.runs[1].axes == {"evaluations": "hidden", "mean": "evaluations"}
 
 
-def test_wandb_says_that_a_run_failed(wandb):
+def test_wandb_marks_failed_run(wandb):
     with pytest.raises(RuntimeError, match="it broke"):
         fail_within(WeightsAndBiases())
     assert wandb.run.ended == 1
 
 
-def test_wandb_leaves_a_run_that_was_active_open(wandb):
+def test_wandb_does_not_finish_run_that_was_already_active(wandb):
     wandb.run = Run("active")
     with WeightsAndBiases() as log:
         log(row(64))
@@ -286,11 +286,11 @@ def test_wandb_leaves_a_run_that_was_active_open(wandb):
     assert wandb.run.ended is None
 
 
-def test_wandb_needs_no_package_for_a_given_run(monkeypatch):
+def test_wandb_needs_no_package_when_run_is_given(monkeypatch):
     no_package(monkeypatch, "wandb")
     run = Run()
     log = WeightsAndBiases(run)
-    for step in (64, 128):  # the second after a close, which is none
+    for step in (64, 128):  # the second row follows `close`, which does not finish a given run
         log(row(step, replicate=1))
         log.close()
     assert run.rows == [{"evaluations": step, "replicate-1/mean": -1 / step} for step in (64, 128)]
@@ -321,7 +321,7 @@ def mlflow(monkeypatch):
     return module
 
 
-def test_mlflow_gets_the_history(mlflow, line_tasks):
+def test_mlflow_logs_history(mlflow, line_tasks):
     with MLflow(run_name="arm") as log:
         assert mlflow.starts == []
         results = solve(line_tasks, callback=log, replicates=2)
@@ -334,12 +334,12 @@ def test_mlflow_gets_the_history(mlflow, line_tasks):
             assert [numbers[prefix + name] for _, numbers in rows] == result.history[name].tolist()
 
 
-def test_mlflow_gets_no_nan(mlflow):
+def test_mlflow_omits_nan(mlflow):
     MLflow()(row(64, coverage=0.0, mean=math.nan))
     assert mlflow.logged == [("new", 64, {"coverage": 0.0})]
 
 
-def test_mlflow_goes_on_after_close(mlflow):
+def test_mlflow_resumes_run_after_close(mlflow):
     log = MLflow(run_name="arm")
     log(row(64))
     log.close()
@@ -350,13 +350,13 @@ def test_mlflow_goes_on_after_close(mlflow):
     assert mlflow.ends == [("new", "FINISHED")]
 
 
-def test_mlflow_says_that_a_run_failed(mlflow):
+def test_mlflow_marks_failed_run(mlflow):
     with pytest.raises(RuntimeError, match="it broke"):
         fail_within(MLflow())
     assert mlflow.ends == [("new", "FAILED")]
 
 
-def test_mlflow_does_not_end_what_was_ended_already(mlflow):
+def test_mlflow_does_not_end_run_that_has_ended(mlflow):
     with MLflow() as log:
         log(row(64))
         mlflow.end_run("KILLED")
@@ -364,7 +364,7 @@ def test_mlflow_does_not_end_what_was_ended_already(mlflow):
     assert mlflow.ends == [("new", "KILLED")]
 
 
-def test_mlflow_uses_the_active_run(mlflow):
+def test_mlflow_uses_active_run(mlflow):
     mlflow.start_run(run_id="active")
     with MLflow() as log:
         log(row(64))
@@ -373,7 +373,7 @@ def test_mlflow_uses_the_active_run(mlflow):
 
 
 @pytest.mark.parametrize("run", ["given", SimpleNamespace(info=SimpleNamespace(run_id="given"))], ids=["id", "run"])
-def test_mlflow_takes_a_run(mlflow, run):
+def test_mlflow_accepts_run_or_run_id(mlflow, run):
     log = MLflow(run)
     for step in (64, 128):
         log(row(step, replicate=1))
@@ -382,7 +382,7 @@ def test_mlflow_takes_a_run(mlflow, run):
     assert mlflow.starts == mlflow.ends == []
 
 
-# What they have in common.
+# All callbacks.
 
 
 @pytest.mark.parametrize(
@@ -397,13 +397,13 @@ def test_mlflow_takes_a_run(mlflow, run):
         (MLflow, ["mlflow"], "MLflow needs the package mlflow: pip install mlflow"),
     ],
 )
-def test_a_missing_package_is_named_at_once(monkeypatch, make, packages, message):
+def test_missing_package_is_named_on_construction(monkeypatch, make, packages, message):
     no_package(monkeypatch, *packages)
     with pytest.raises(ImportError, match=f"^{message}$"):
         make()
 
 
-def test_a_package_that_lacks_another_says_so_itself(monkeypatch, tmp_path):
+def test_import_error_inside_package_is_passed_on(monkeypatch, tmp_path):
     (tmp_path / "wandb.py").write_text("import something_that_it_needs")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
@@ -412,12 +412,12 @@ def test_a_package_that_lacks_another_says_so_itself(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("make", "function"), [(WeightsAndBiases, "wandb.init"), (MLflow, "mlflow.start_run")])
-def test_a_run_and_how_to_start_one_exclude_each_other(make, function):
+def test_run_and_arguments_for_new_run_exclude_each_other(make, function):
     with pytest.raises(TypeError, match=rf"either run or arguments of {function}, not both; .* \['tags'\]"):
         make("run", tags=["a"])
 
 
-def test_importing_the_callbacks_imports_no_package():
+def test_importing_callbacks_imports_no_tracker():
     code = f"""if True:
         import runpy, sys
         runpy.run_path({sys.modules[TensorBoard.__module__].__file__!r})

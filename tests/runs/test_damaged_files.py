@@ -1,4 +1,4 @@
-"""Damaged, swapped and forged files: each gives a StorageError or the right numbers, and nothing else."""
+"""Damaged, swapped and forged files either raise StorageError or give the right numbers."""
 
 import hashlib
 import io
@@ -34,7 +34,7 @@ def solve(**options):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two runs that were stopped in the middle of a step, with files of all kinds in their folders."""
+    """Two runs that ended in the middle of a batch, whose folders contain every kind of file."""
     made = []
     for seed in (3, 4):
         folder = tmp_path_factory.mktemp(f"seed-{seed}") / "run"
@@ -56,7 +56,7 @@ def checkpoint_in(folder):
 
 
 def contents(result):
-    """All that a user can read of a result; this must not raise either."""
+    """Return everything that a user can read from a result, which must not raise an error either."""
     result.summary(), repr(result), result.bounds, result.solutions_of(0)
     frame = result.to_dataframe()
     return frame.to_csv() + json.dumps(result.settings) + str([result.evaluations, result.failures, *result.history])
@@ -75,7 +75,7 @@ READERS = {
 }
 
 
-# What damages bytes by accident.
+# Accidental damage to bytes.
 
 
 def flip(data, rng, _):
@@ -93,11 +93,11 @@ def swap(data, rng, others):
     return others[rng.integers(len(others))]
 
 
-# What is of the right syntax and the wrong shape.
+# Valid syntax with wrong contents.
 
 
 def reshape(value, rng):
-    """Replace, remove or add something anywhere in a JSON value."""
+    """Replace or remove a random part of a JSON value."""
     if isinstance(value, dict | list) and value and rng.random() < 0.8:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = keys[rng.integers(len(keys))]
@@ -126,11 +126,11 @@ def reshape_array(array, rng):
 
 
 def forge(data, rng, _):
-    """Change the contents, with all checksums as they should be."""
+    """Change the contents, but keep all checksums valid."""
     if not data.startswith(b"PK"):
         document = reshape(json.loads(data), rng)
         if isinstance(document, dict):
-            document["checksum"] = None  # which is then not compared
+            document["checksum"] = None  # a checksum of None is not compared
         return json.dumps(document).encode()
     with np.load(io.BytesIO(data)) as file:
         arrays = {name: file[name] for name in file.files}
@@ -148,14 +148,14 @@ def forge(data, rng, _):
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("damage", [flip, cut, swap, forge])
-def test_no_reader_fails_in_another_way(folders, name, damage, tmp_path):
+def test_damaged_file_raises_storage_error_or_is_read_correctly(folders, name, damage, tmp_path):
     rng = np.random.default_rng(7)
     folder = tmp_path / "run"
     shutil.copytree(folders[0], folder)
     read, right = READERS[name], READERS[name](folder)
     data = (folder / name).read_bytes()
     others = [path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file() and path.name != name]
-    # Finished runs may also be of other tasks, which is a mistake of the user.
+    # Finished runs of other tasks are a mistake of the user rather than damage.
     errors = (te.StorageError, InvalidValueError) if name == "finished.npz" else (te.StorageError,)
     refused = []
     for _ in range(65):
@@ -177,7 +177,7 @@ def test_no_reader_fails_in_another_way(folders, name, damage, tmp_path):
 
 
 def put_checkpoint(folder, data, digest=None):
-    """Put bytes in the place of all checkpoints, under the name that is right for them or one with another digest."""
+    """Replace all checkpoints with one that contains `data` and is named after its digest or the given one."""
     shutil.rmtree(folder / "checkpoints")
     (folder / "checkpoints").mkdir()
     digest = digest or hashlib.sha256(data).hexdigest()[:16]
@@ -185,7 +185,7 @@ def put_checkpoint(folder, data, digest=None):
 
 
 @pytest.mark.parametrize("damage", [flip, cut, swap, forge])
-def test_no_checkpoint_is_misread(folders, damage, tmp_path):
+def test_damaged_checkpoint_is_skipped_or_read_correctly(folders, damage, tmp_path):
     rng = np.random.default_rng(5)
     folder = tmp_path / "run"
     shutil.copytree(folders[0], folder)
@@ -202,7 +202,7 @@ def test_no_checkpoint_is_misread(folders, damage, tmp_path):
                 np.testing.assert_array_equal(found.arrays[name], array)
 
 
-def test_a_run_goes_on_with_the_right_numbers_or_not_at_all(folders, straight, tmp_path):
+def test_run_with_forged_file_is_refused_or_resumed_correctly(folders, straight, tmp_path):
     rng = np.random.default_rng(6)
     data = checkpoint_in(folders[0]).read_bytes()
     outcomes = {"refused": 0, "the same": 0}
@@ -216,7 +216,7 @@ def test_a_run_goes_on_with_the_right_numbers_or_not_at_all(folders, straight, t
             (folder / "run.json").write_bytes(forge((folder / "run.json").read_bytes(), rng, None))
         try:
             found = solve(out=folder, evaluations=300, resume=True)
-        except (te.StorageError, InvalidValueError):  # the latter if `run.json` states other arguments
+        except (te.StorageError, InvalidValueError):  # the latter if `run.json` contains other arguments
             outcomes["refused"] += 1
             continue
         for name in ("solutions", "fitness", "task_evaluations", "last_improved"):

@@ -1,4 +1,4 @@
-"""Failures are seen while they happen: the warning, its place in the user's file, and the reasons at the end."""
+"""Failed evaluations: the warning during a run, its line in the user's file, and the reasons in the result."""
 
 import signal
 import warnings
@@ -27,7 +27,7 @@ def solve(fitness, **options):
 
 
 class Fails:
-    """A fitness that fails at these calls, counted from 0."""
+    """A fitness that fails at the calls, counted from 0, for which `fails` is true."""
 
     def __init__(self, fails, how):
         self.calls, self.fails, self.how = 0, fails, how
@@ -48,7 +48,7 @@ def line_of(function, offset=1):
     return function.__code__.co_firstlineno + offset
 
 
-def test_a_run_that_fails_mostly_says_so_at_once_with_the_line_of_the_user():
+def test_mostly_failing_run_warns_early_with_line_of_user_code():
     fitness = Fails(lambda call: call % 20, singular)
     found = []
 
@@ -59,12 +59,12 @@ def test_a_run_that_fails_mostly_says_so_at_once_with_the_line_of_the_user():
         warnings.simplefilter("always")
         result = te.solve(fitness, TASKS, bounds=(0, 1), dim=2, evaluations=1200, callback=note)
     texts = [str(each.message) for each in warned]
-    assert len(texts) == 1  # no second one at the end, where it would say the same
+    assert len(texts) == 1  # the end of the run does not repeat the warning
     assert texts[0].startswith("more than half of the last ")
     place = f"{__file__}:{line_of(singular)}"
     assert f"raised: LinAlgError: Singular matrix ({relative(place)})" in texts[0]
     assert warned[0].filename == __file__
-    assert dict(found)[128] == 1  # seen while it ran
+    assert dict(found)[128] == 1  # the warning came during the run
     assert result.failed == 1140
     assert [(each.kind, each.where, each.count) for each in result.failure_reasons] == [("raised", place, 1140)]
 
@@ -73,35 +73,35 @@ def relative(where):
     return FailureReason(kind="raised", message="", where=where).place
 
 
-def test_half_of_the_evaluations_is_not_most_of_them():
+def test_half_of_evaluations_failing_gives_no_early_warning():
     result, warned = solve(Fails(lambda call: call % 2, singular))
     assert result.failed == 600
     assert [str(each.message).split(" (")[0] for each in warned] == ["600 of 1,200 evaluations failed"]
 
 
 @pytest.mark.parametrize("where", [0, 500, 1100])
-def test_a_hundred_failures_in_a_long_run_are_noticed(where):
+def test_burst_of_60_failures_gives_warning(where):
     _, warned = solve(Fails(lambda call: where <= call < where + 60, lambda: np.nan))
     assert str(warned[0].message).startswith("more than half of the last ")
     assert str(warned[0].message).endswith("nan: fitness returned nan")
     assert str(warned[1].message).startswith("60 of 1,200 evaluations failed (nan 60)")
 
 
-def test_infeasible_solutions_are_no_failures():
+def test_infeasible_solutions_are_not_counted_as_failures():
     result, warned = solve(Fails(lambda call: call % 10, lambda: -np.inf))
     assert (result.failed, result.infeasible) == (0, 1080)
     assert warned == []
     assert result.failure_reasons == ()
 
 
-def test_a_short_run_that_fails_mostly_says_so_at_its_end():
+def test_short_mostly_failing_run_warns_at_its_end():
     _, warned = solve(Fails(lambda call: call % 4, singular), evaluations=40)
     assert len(warned) == 1
     assert str(warned[0].message).startswith("30 of 40 evaluations failed (raised 30) and were not stored; the most")
     assert "LinAlgError: Singular matrix (" in str(warned[0].message)
 
 
-def test_a_jax_fitness_that_fails_mostly_is_noticed_from_its_counts():
+def test_mostly_failing_jax_fitness_warns_during_the_run():
     rows = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -119,22 +119,22 @@ def test_a_jax_fitness_that_fails_mostly_is_noticed_from_its_counts():
     assert len(texts) == 1
     assert texts[0].startswith("more than half of the last ")
     assert texts[0].endswith(": fitness returned NaN or +inf")
-    assert rows[-1] > rows[0]  # while it ran
+    assert rows[-1] > rows[0]  # the warning came during the run
     assert result.failure_reasons[0].count == result.failed > 3200
 
 
-def test_the_warning_comes_once_for_all_replicates():
+def test_replicates_give_one_warning():
     _, warned = solve(Fails(lambda call: call % 10, singular), replicates=3, evaluations=300)
     assert len(warned) == 1
 
 
-def test_failures_of_an_asynchronous_run_are_noticed():
+def test_mostly_failing_asynchronous_run_warns():
     _, warned = solve(Fails(lambda call: call % 10, singular), executor=ThreadPoolExecutor(1), mode="async")
     assert str(warned[0].message).startswith("more than half of the last ")
     assert f"test_failures.py:{line_of(singular)}" in str(warned[0].message)
 
 
-def test_the_reasons_of_a_resumed_run_are_those_of_an_uninterrupted_one(tmp_path):
+def test_resumed_run_has_same_failure_reasons_as_uninterrupted_run(tmp_path):
     def fitness(solution, task):
         if solution[0] > 0.9:
             raise ValueError(f"out of reach at {solution[0]}")
@@ -157,7 +157,7 @@ def test_the_reasons_of_a_resumed_run_are_those_of_an_uninterrupted_one(tmp_path
     assert sum(each.count for each in straight.failure_reasons) == straight.failed
 
 
-def test_the_window_is_a_hundred_evaluations():
+def test_mostly_failing_considers_the_last_100_evaluations():
     def noticed(numbers):
         log = FailureLog(None, lambda text: None)
         for number in numbers:
@@ -170,7 +170,7 @@ def test_the_window_is_a_hundred_evaluations():
     assert not noticed(range(0, 1000, 2))
 
 
-def test_the_place_is_the_deepest_line_of_the_user():
+def test_location_of_failure_is_deepest_line_of_user_code():
     def trace(*files):
         return "".join(f'  File "{file}", line {line}, in f\n' for line, file in enumerate(files, 1))
 
@@ -186,7 +186,7 @@ def test_the_place_is_the_deepest_line_of_the_user():
     assert raised_at("") == ""
 
 
-def test_a_long_table_is_cut():
+def test_long_reason_table_is_shortened():
     reasons = [
         FailureReason(kind="raised", message="E: " + "x" * 200, where=f"a.py:{i}", count=50 - i) for i in range(14)
     ]

@@ -1,4 +1,4 @@
-"""What a person sees of a run: in a terminal, a notebook and a file."""
+"""The progress display in a terminal, a notebook and a file."""
 
 import io
 import os
@@ -24,7 +24,7 @@ def numbers():
 
 
 class Terminal:
-    """A pseudo terminal that keeps what was written to it."""
+    """A pseudo-terminal whose output can be read."""
 
     def __init__(self):
         self.ours, theirs = pty.openpty()
@@ -47,11 +47,11 @@ def terminal():
 
 
 def seen(text):
-    """What is left on each line, when a carriage return begins it anew."""
+    """Return the visible text of each line, given that a carriage return overwrites the line."""
     return [line.split("\r")[-1].rstrip() for line in text.split("\n")]
 
 
-def test_failures_are_counted_in_the_bar_and_a_newline_ends_it(terminal):
+def test_bar_shows_failures_and_ends_with_newline(terminal):
     with Progress(1000, "arm", terminal.file) as progress:
         progress.begin()
         progress.update(500, numbers)
@@ -61,7 +61,7 @@ def test_failures_are_counted_in_the_bar_and_a_newline_ends_it(terminal):
     assert after == "evaluations  500"
 
 
-def test_failures_are_counted_in_lines():
+def test_lines_show_failures():
     text = io.StringIO()
     with Progress(1000, "arm", text) as progress:
         progress.update(500, numbers)
@@ -71,13 +71,13 @@ def test_failures_are_counted_in_lines():
     assert "failed" not in last
 
 
-def test_a_bar_without_any_evaluation_ends_with_a_newline(terminal):
+def test_bar_without_evaluations_ends_with_newline(terminal):
     with Progress(1000, "arm", terminal.file):
         pass
     assert terminal.read().endswith(", compiling]\n")
 
 
-def test_earlier_evaluations_are_shown_while_it_compiles(terminal):
+def test_bar_shows_skipped_evaluations_while_compiling(terminal):
     with Progress(1000, "arm", terminal.file) as progress:
         progress.skip_to(600)
         shown = terminal.read().split("\r")[-1]
@@ -86,7 +86,7 @@ def test_earlier_evaluations_are_shown_while_it_compiles(terminal):
         assert shown.endswith("compiling]")
 
 
-def test_skipped_evaluations_are_not_in_the_rate_of_lines(monkeypatch):
+def test_rate_excludes_skipped_evaluations(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
     text = io.StringIO()
@@ -98,7 +98,7 @@ def test_skipped_evaluations_are_not_in_the_rate_of_lines(monkeypatch):
     assert "10 per second" in text.getvalue()
 
 
-def test_a_resumed_run_shows_from_the_start_what_was_done(terminal, tmp_path, monkeypatch):
+def test_bar_of_resumed_run_starts_at_finished_evaluations(terminal, tmp_path, monkeypatch):
     options = {"bounds": (0, 1), "dim": 2, "call": "batch", "out": tmp_path / "run", "resume": True}
     tasks = np.linspace(0, 1, 200)[:, None]
     te.solve(sphere, tasks, evaluations=1000, **options)
@@ -112,7 +112,7 @@ def test_a_resumed_run_shows_from_the_start_what_was_done(terminal, tmp_path, mo
     assert frames[-1].endswith("]\n")
 
 
-def test_a_warning_stands_on_a_line_of_its_own(terminal):
+def test_warning_is_printed_on_its_own_line(terminal):
     with Progress(1000, "arm", terminal.file) as progress:
         progress.update(500, numbers)
         with progress.paused():
@@ -121,7 +121,7 @@ def test_a_warning_stands_on_a_line_of_its_own(terminal):
     assert seen(terminal.read())[0] == "taskelites: warning: careful"
 
 
-def test_a_terminal_that_goes_away_ends_no_run():
+def test_closed_terminal_does_not_stop_run():
     ours, theirs = pty.openpty()
     file = os.fdopen(theirs, "w")
     with Progress(1000, "arm", file) as progress:
@@ -146,7 +146,7 @@ def notebook(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
 
 
-def test_a_notebook_gets_the_widget_of_tqdm(notebook, monkeypatch, capsys):
+def test_notebook_uses_tqdm_widget(notebook, monkeypatch, capsys):
     made = []
 
     class Widget(tqdm.auto.tqdm):
@@ -163,7 +163,7 @@ def test_a_notebook_gets_the_widget_of_tqdm(notebook, monkeypatch, capsys):
     assert "12 failed" in capsys.readouterr().err
 
 
-def test_other_processes_are_no_notebook(monkeypatch):
+def test_in_notebook_is_false_outside_notebooks(monkeypatch):
     assert not in_notebook()
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
     assert not in_notebook()
