@@ -90,8 +90,8 @@ ROUNDS = ("test_in_step.py::test_interrupted_rounds_go_on_with_the_same_bits[408
 FAILURES = ("test_resume.py::test_failures_are_counted_once_however_often_a_run_stops",)
 DISPATCHER = ("test_search.py::test_each_and_batch_agree_bit_for_bit", "test_workers.py::test_retries_end")
 CHECKPOINT = (
-    "test_checkpoint.py::test_a_changed_bit_is_found_out",
-    "test_checkpoint.py::test_the_old_go_only_after_the_new_is_safe",
+    "test_checkpoint.py::test_flipped_bit_is_detected_as_damage",
+    "test_checkpoint.py::test_old_checkpoints_are_removed_after_new_one_is_synced",
 )
 
 MUTANTS = [

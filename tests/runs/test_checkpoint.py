@@ -25,7 +25,7 @@ def warned():
 
 @pytest.fixture
 def checkpoints(tmp_path, warned):
-    """Two good ones, at 100 and 200."""
+    """Valid checkpoints at positions 100 and 200."""
     made = Checkpoints(tmp_path / "checkpoints", warned.append)
     for position in (100, 200):
         made.save(position, arrays_of(position), {"seed": 7})
@@ -38,7 +38,7 @@ def path_of(checkpoints, position):
 
 
 def place(checkpoints, position, data):
-    """Put bytes there under the name that is right for them."""
+    """Write the bytes to a file whose name has their checksum."""
     checkpoints._folder.mkdir(exist_ok=True)
     path = checkpoints._folder / f"checkpoint-{position:012d}-{hashlib.sha256(data).hexdigest()[:16]}.npz"
     path.write_bytes(data)
@@ -65,7 +65,7 @@ def assert_good(checkpoint, position):
         np.testing.assert_array_equal(checkpoint.arrays[name], array, strict=True)
 
 
-def test_everything_comes_back_as_it_was(tmp_path):
+def test_saved_arrays_and_metadata_load_unchanged(tmp_path):
     rng = np.random.default_rng(0)
     arrays = {
         "state.archive.solutions": rng.normal(size=(5, 3)),
@@ -96,7 +96,7 @@ def test_everything_comes_back_as_it_was(tmp_path):
         np.testing.assert_array_equal(plain["arrays/bool"], arrays["bool"])
 
 
-def test_any_name_will_do(tmp_path):
+def test_any_array_name_can_be_saved(tmp_path):
     names = [
         "about",
         "file",
@@ -136,14 +136,14 @@ def test_any_name_will_do(tmp_path):
         (10**12, {}, {}, ValueError, "position must be .* at most 999,999,999,999"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(tmp_path, position, arrays, about, error, message):
+def test_unsupported_input_is_rejected_before_writing(tmp_path, position, arrays, about, error, message):
     checkpoints = Checkpoints(tmp_path / "new")
     with pytest.raises(error, match=message):
         checkpoints.save(position, arrays, about)
     assert not (tmp_path / "new").exists()
 
 
-def test_without_a_folder_there_is_nothing(tmp_path):
+def test_missing_folder_has_no_checkpoints_until_first_save(tmp_path):
     checkpoints = Checkpoints(tmp_path / "a" / "b")
     assert checkpoints.positions() == []
     assert checkpoints.load() is None
@@ -152,7 +152,7 @@ def test_without_a_folder_there_is_nothing(tmp_path):
     assert checkpoints.positions() == [1]
 
 
-def test_the_last_two_are_kept(checkpoints, warned):
+def test_save_keeps_last_two_checkpoints_and_foreign_files(checkpoints, warned):
     left_over = checkpoints._folder / ".checkpoint-000000000250-0123456789abcdef.npz.0a1b2c3d.part"
     foreign = [checkpoints._folder / name for name in ("note.txt", "checkpoint-1.npz", ".mine.part")]
     for path in (left_over, *foreign):
@@ -170,7 +170,7 @@ def test_the_last_two_are_kept(checkpoints, warned):
     assert warned == []
 
 
-def test_a_save_further_back_is_the_newest(checkpoints):
+def test_save_at_lower_position_removes_later_checkpoints(checkpoints):
     checkpoints.save(150, arrays_of(150), {"seed": 7})
     assert checkpoints.positions() == [150, 100]
     checkpoints.save(150, arrays_of(150), {"seed": 8})
@@ -181,8 +181,8 @@ def test_a_save_further_back_is_the_newest(checkpoints):
     assert checkpoints.positions() == [50]
 
 
-def test_of_two_at_one_position_the_later_is_newest(checkpoints):
-    # What a crash between writing the new one and removing the old one leaves.
+def test_newer_file_wins_when_two_share_a_position(checkpoints):
+    # A crash between writing the new file and removing the old one leaves both.
     old, stay = path_of(checkpoints, 200), checkpoints._folder / "stay"
     os.link(old, stay)
     new = checkpoints.save(200, arrays_of(200), {"seed": 8})
@@ -195,7 +195,7 @@ def test_of_two_at_one_position_the_later_is_newest(checkpoints):
 
 
 def assert_set_aside(checkpoints, path, warned, reason):
-    """The newest is found out, set aside once and warned of once, and the one before it is used."""
+    """Check that the newest checkpoint is renamed, with one warning, and that the one before it is loaded."""
     warned.clear()
     assert_good(checkpoints.load(), 100)
     (message,) = warned
@@ -209,7 +209,7 @@ def assert_set_aside(checkpoints, path, warned, reason):
     aside.unlink()
 
 
-def test_a_cut_file_is_found_out(checkpoints, warned):
+def test_file_of_wrong_length_is_detected_as_damaged(checkpoints, warned):
     path = path_of(checkpoints, 200)
     whole = path.read_bytes()
     for length in (*range(1, 10), *np.linspace(10, len(whole) - 1, 15, dtype=int)):
@@ -221,7 +221,7 @@ def test_a_cut_file_is_found_out(checkpoints, warned):
     assert_set_aside(checkpoints, path, warned, "it is empty")
 
 
-def test_a_changed_bit_is_found_out(checkpoints, warned):
+def test_flipped_bit_is_detected_as_damage(checkpoints, warned):
     path = path_of(checkpoints, 200)
     whole = path.read_bytes()
     rng = np.random.default_rng(1)
@@ -260,7 +260,7 @@ def npy():
         (npz_with_head({"arrays/x": np.zeros(9)})[:-30] + bytes(30), ""),
     ],
 )
-def test_a_foreign_file_with_the_right_checksum_is_found_out(checkpoints, warned, data, reason):
+def test_invalid_file_with_matching_checksum_is_detected(checkpoints, warned, data, reason):
     path_of(checkpoints, 200).unlink()
     path = place(checkpoints, 200, data)
     assert_good(checkpoints.load(), 100)
@@ -270,8 +270,8 @@ def test_a_foreign_file_with_the_right_checksum_is_found_out(checkpoints, warned
     assert path.with_name(f"{path.name}.damaged").read_bytes() == data
 
 
-def test_a_head_that_is_right_is_read(checkpoints, warned):
-    # The cases above differ from this one in one thing each.
+def test_valid_header_is_read(checkpoints, warned):
+    # Each invalid header above differs from this one in one field.
     path_of(checkpoints, 200).unlink()
     place(checkpoints, 200, npz_with_head())
     assert checkpoints.load().position == 200
@@ -286,7 +286,7 @@ class Payload:
 
 
 @pytest.mark.parametrize("member", ["about", "arrays/x"])
-def test_a_pickle_is_never_run(checkpoints, warned, member):
+def test_pickled_code_in_checkpoint_is_never_executed(checkpoints, warned, member):
     payload = np.array([Payload()], dtype=object)
     data = npz(about=payload) if member == "about" else npz_with_head({member: payload})
     with np.load(io.BytesIO(data), allow_pickle=True) as dangerous:
@@ -300,7 +300,7 @@ def test_a_pickle_is_never_run(checkpoints, warned, member):
     assert not Payload.ran
 
 
-def test_with_all_damaged_there_is_none(checkpoints, warned):
+def test_load_returns_none_when_all_checkpoints_are_damaged(checkpoints, warned):
     for position in (100, 200):
         path_of(checkpoints, position).write_bytes(b"x")
     assert checkpoints.load() is None
@@ -312,21 +312,21 @@ def test_with_all_damaged_there_is_none(checkpoints, warned):
     assert len(list(checkpoints._folder.glob("*.damaged"))) == 2
 
 
-def test_the_one_asked_for_has_no_stand_in(checkpoints, warned):
+def test_load_of_given_position_has_no_fallback(checkpoints, warned):
     path_of(checkpoints, 200).write_bytes(b"x")
     assert checkpoints.load(200) is None
     assert warned[0].endswith("; there is no good one at its position")
     assert_good(checkpoints.load(100), 100)
 
 
-def test_a_damaged_one_is_not_one_of_the_last_two(checkpoints):
+def test_damaged_checkpoint_is_not_counted_among_last_two(checkpoints):
     path_of(checkpoints, 200).write_bytes(b"x")
     assert_good(checkpoints.load(), 100)
     checkpoints.save(200, arrays_of(200), {"seed": 7})
     assert checkpoints.positions() == [200, 100]
 
 
-def test_without_a_listener_damage_is_a_warning(checkpoints):
+def test_damage_raises_warning_without_callback(checkpoints):
     path = path_of(checkpoints, 200)
     path.write_bytes(b"x")
     with pytest.warns(UserWarning, match="is damaged") as caught:
@@ -334,7 +334,7 @@ def test_without_a_listener_damage_is_a_warning(checkpoints):
     assert caught[0].filename == __file__
 
 
-def test_a_folder_that_cannot_be_changed_can_be_read(checkpoints, warned, monkeypatch):
+def test_load_falls_back_in_read_only_folder(checkpoints, warned, monkeypatch):
     path_of(checkpoints, 200).write_bytes(b"x")
 
     def refuse(*_):
@@ -345,7 +345,7 @@ def test_a_folder_that_cannot_be_changed_can_be_read(checkpoints, warned, monkey
     assert "in its name); the one at position 100 is used instead" in warned[0]
 
 
-def test_a_newer_version_is_left_alone(checkpoints, warned):
+def test_newer_format_version_raises_and_is_not_set_aside(checkpoints, warned):
     path = place(checkpoints, 300, npz_with_head(version=2, position=300, about="of another kind"))
     with pytest.raises(te.StorageError, match=r"has format version 2, and this taskelites reads up to 1; upgrade it"):
         checkpoints.load()
@@ -355,7 +355,7 @@ def test_a_newer_version_is_left_alone(checkpoints, warned):
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
-def test_a_file_that_cannot_be_read_is_not_damaged(checkpoints, warned, monkeypatch, code):
+def test_read_error_is_raised_and_not_treated_as_damage(checkpoints, warned, monkeypatch, code):
     def fail(self):
         raise OSError(code, os.strerror(code))
 
@@ -371,7 +371,7 @@ def test_a_file_that_cannot_be_read_is_not_damaged(checkpoints, warned, monkeypa
     assert_good(checkpoints.load(), 200)
 
 
-def test_a_file_in_the_folders_place_is_said(tmp_path):
+def test_error_when_checkpoint_folder_is_a_file(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError, match=r"could not read the checkpoint folder '.*file': Not a directory"):
         Checkpoints(tmp_path / "file").load()
@@ -380,7 +380,7 @@ def test_a_file_in_the_folders_place_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_full_disk_costs_nothing_that_was_saved(checkpoints, warned, monkeypatch, call):
+def test_full_disk_keeps_saved_checkpoints(checkpoints, warned, monkeypatch, call):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -396,7 +396,7 @@ def test_a_full_disk_costs_nothing_that_was_saved(checkpoints, warned, monkeypat
     assert checkpoints.positions() == [300, 200]
 
 
-def test_the_old_go_only_after_the_new_is_safe(checkpoints, monkeypatch):
+def test_old_checkpoints_are_removed_after_new_one_is_synced(checkpoints, monkeypatch):
     events = []
     unlink, fsync = type(checkpoints._folder).unlink, os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (events.append("sync"), fsync(descriptor)))
@@ -411,7 +411,7 @@ def test_the_old_go_only_after_the_new_is_safe(checkpoints, monkeypatch):
     checkpoints.save(300, {}, {})
     assert events == ["sync", "sync", "unlink"]
     events.clear()
-    checkpoints.save(250, {}, {})  # one further on goes: this, too, must survive a power cut
+    checkpoints.save(250, {}, {})  # removing the later position must survive a power cut, too
     assert events == ["sync", "sync", "unlink", "sync"]
 
 
@@ -453,7 +453,7 @@ print(last, left_over)
 """
 
 
-def test_a_kill_at_any_moment_leaves_a_good_one(tmp_path):
+def test_kill_during_save_leaves_valid_checkpoint(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SAVE_UNTIL_KILLED, str(tmp_path)], capture_output=True, text=True, timeout=100
     )
