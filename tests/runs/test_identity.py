@@ -1,4 +1,4 @@
-"""The hash of a fitness: what changes it, and what must not."""
+"""Test what the hash of a fitness function depends on."""
 
 import collections
 import copy
@@ -83,7 +83,7 @@ class Simulator:
 # Functions.
 
 
-def test_source_counts():
+def test_hash_depends_on_source():
     def written(body):
         names = {}
         exec(f"def fitness(solution, task):\n    return {body}\n", names)
@@ -101,13 +101,13 @@ def test_source_counts():
     assert code_of(written("solution")).startswith(f"{sys.version_info.major}.{sys.version_info.minor}-")
 
 
-def test_lambdas_of_one_line_differ():
+def test_lambdas_on_one_line_have_different_hashes():
     one, other = (lambda x, t: x), (lambda x, t: t)
     assert_differ(one, other, lambda x, t: lambda: x, lambda x, t: lambda: t)
     assert_same(one, lambda x, t: x)
 
 
-def test_the_statement_around_a_lambda_does_not_count():
+def test_hash_ignores_statement_around_lambda():
     def passed(fitness, evaluations):
         return fitness
 
@@ -117,7 +117,7 @@ def test_the_statement_around_a_lambda_does_not_count():
     )
 
 
-def test_a_file_that_was_edited_after_its_import_is_not_trusted(tmp_path):
+def test_source_is_not_used_if_file_was_edited_after_import(tmp_path):
     path = tmp_path / "edited.py"
     text = "def other():\n    pass\n\n\ndef fitness(x, t):\n    return x\n"
     path.write_text(text)
@@ -128,7 +128,7 @@ def test_a_file_that_was_edited_after_its_import_is_not_trusted(tmp_path):
     assert not code_of(names["fitness"]).startswith("source-")
 
 
-def test_defaults_count():
+def test_hash_depends_on_default_arguments():
     def made(scale, power):
         def fitness(x, t, scale=scale, *, power=power):
             return x
@@ -139,7 +139,7 @@ def test_defaults_count():
     assert_differ(made(1.0, TABLE), made(2.0, TABLE), made(1.0, TABLE + 1))
 
 
-def test_decorators_count():
+def test_hash_depends_on_decorators_and_wrapped_function():
     def scaled(by):
         def decorated(fitness):
             @functools.wraps(fitness)
@@ -156,7 +156,7 @@ def test_decorators_count():
     assert_differ(*cached, jax.jit(holding(1)), jax.jit(holding(2)), jax.vmap(holding(1)), jax.vmap(holding(2)))
 
 
-def test_partials_count():
+def test_hash_depends_on_arguments_of_partial():
     made = functools.partial
     assert_same(made(distance, scale=2, power=TABLE), made(distance, power=TABLE.copy(), scale=2))
     assert_differ(
@@ -171,7 +171,7 @@ def test_partials_count():
     )
 
 
-def test_a_function_that_refers_to_itself():
+def test_recursive_function_can_be_hashed():
     def made(number):
         def fitness(depth):
             return fitness(depth - number)
@@ -182,7 +182,7 @@ def test_a_function_that_refers_to_itself():
     assert_differ(made(1), made(2))
 
 
-def test_an_empty_cell():
+def test_function_with_empty_closure_cell_can_be_hashed():
     def fitness():
         return late
 
@@ -225,7 +225,7 @@ def test_an_empty_cell():
     ],
     ids=lambda values: type(values[0]).__name__,
 )
-def test_values_in_a_closure_count(values):
+def test_hash_depends_on_values_in_closure(values):
     assert_differ(*map(holding, values))
     for value in values:
         try:
@@ -235,23 +235,23 @@ def test_values_in_a_closure_count(values):
         assert_same(holding(value), holding(other))
 
 
-def test_order_in_dicts_and_sets_does_not_count():
+def test_hash_ignores_order_of_dicts_and_sets():
     assert_same(holding({"a": 1, "b": [2]}), holding({"b": [2], "a": 1}))
     names = [f"name {number}" for number in range(20)]
     assert_same(holding(set(names)), holding({*names[10:], *names[:10]}))
 
 
-def test_views_count_as_what_they_show():
+def test_array_view_and_its_copy_have_same_hash():
     assert_same(holding(TABLE.T), holding(TABLE.T.copy()))
     assert_same(holding(TABLE[:, ::2]), holding(TABLE[:, ::2].copy()))
 
 
-def test_shared_values_count_as_equal_ones():
+def test_shared_and_equal_values_have_same_hash():
     shared = [1.5, TABLE]
     assert_same(holding([shared, shared]), holding([[1.5, TABLE], [1.5, TABLE.copy()]]))
 
 
-def test_cycles_and_depth_end():
+def test_cyclic_and_deeply_nested_values_can_be_hashed():
     def cycle(number):
         found = {"number": number}
         found["self"] = [found]
@@ -291,12 +291,12 @@ def test_cycles_and_depth_end():
         lambda: te.Tasks(np.random.default_rng().random((300, 2))),
     ],
 )
-def test_what_has_no_readable_contents_counts_by_its_type(make):
+def test_hash_of_opaque_objects_depends_only_on_type(make):
     assert_same(holding(make()), holding(make()))
     assert_differ(holding(make()), holding(None))
 
 
-def test_contents_that_cannot_be_read_count_by_their_type():
+def test_hash_of_objects_with_failing_attributes_depends_only_on_type():
     class Broken:
         @property
         def __wrapped__(self):
@@ -311,10 +311,10 @@ def test_contents_that_cannot_be_read_count_by_their_type():
     assert_same(holding(Broken()), holding(Broken()))
 
 
-# Objects that are called.
+# Callable objects.
 
 
-def test_objects_count_by_class_and_state():
+def test_hash_of_callable_object_depends_on_class_and_state():
     def made(by):
         class Simulator:
             FACTOR = by
@@ -333,7 +333,7 @@ def test_objects_count_by_class_and_state():
     assert_differ(Simulator(1, TABLE), Simulator(1, TABLE + 1))
 
 
-def test_hashing_and_pickling_leave_no_trace():
+def test_hash_of_object_is_unchanged_by_hashing_and_copying():
     class Fresh(Simulator):
         pass
 
@@ -342,12 +342,12 @@ def test_hashing_and_pickling_leave_no_trace():
     assert code_of(Fresh(1)) == before
 
 
-def test_bound_methods_count_by_function_class_and_state():
+def test_hash_of_bound_method_depends_on_function_class_and_state():
     assert_same(Simulator(1, TABLE).walk, Simulator(1, TABLE.copy()).walk)
     assert_differ(Simulator(1).walk, Simulator(1).run, Simulator(2).walk, Simulator(1), Simulator.walk)
 
 
-def test_inherited_code_and_properties_count():
+def test_hash_depends_on_inherited_code_and_properties():
     def made(by):
         class Base:
             @property
@@ -368,7 +368,7 @@ def test_inherited_code_and_properties_count():
     assert_differ(made(1), made(2))
 
 
-def test_caches_and_what_pickling_leaves_out_do_not_count():
+def test_hash_ignores_caches_and_state_excluded_from_pickling():
     used = Simulator(1)
     assert used.slow
     assert_same(used, Simulator(1))
@@ -397,7 +397,7 @@ def test_caches_and_what_pickling_leaves_out_do_not_count():
     assert_differ(Reduced(1), Reduced(2))
 
 
-def test_dataclasses_count_by_their_fields_and_own_methods():
+def test_hash_of_dataclass_depends_on_fields_and_methods():
     def made(by):
         @dataclass(frozen=True)
         class Fitness:
@@ -414,16 +414,16 @@ def test_dataclasses_count_by_their_fields_and_own_methods():
     assert code_of(made(1)(3.0)).startswith("source-")
 
 
-def test_objects_of_the_library_do_not_count():
+def test_library_objects_have_no_hash_of_their_own():
     domain = te.domain("arm", tasks=20)
     assert code_of(domain.fitness) is None
     assert code_of(te.MultiTaskMapElites()) is None
-    # As part of a user's fitness, they count by their fields.
+    # Within a user's fitness function, their fields are part of the hash.
     assert_same(holding(domain.fitness), holding(te.domain("arm", tasks=30).fitness))
     assert_differ(holding(domain.fitness), holding(te.domain("arm", tasks=20, form="exponential").fitness))
 
 
-def test_a_domain_is_not_asked_for_its_optimum():
+def test_hashing_a_domain_does_not_compute_its_optimum():
     def never():
         raise AssertionError
 
@@ -431,7 +431,7 @@ def test_a_domain_is_not_asked_for_its_optimum():
     assert code_of(holding(domain)) is not None
 
 
-def test_mutable_values_can_be_left_out():
+def test_hash_can_exclude_mutable_values():
     def code(value):
         return code_of(holding(value), mutable=False)
 
@@ -460,7 +460,7 @@ def test_mutable_values_can_be_left_out():
         assert code(one) != code(other)
 
 
-def test_what_cannot_be_compared_counts_as_the_same():
+def test_hashes_that_cannot_be_compared_are_treated_as_equal():
     assert same_code(None, code_of(distance))
     assert same_code("3.11-0123456789ab", code_of(distance))
     assert not same_code(code_of(distance), code_of(holding(1)))
@@ -516,7 +516,7 @@ print("jax" in sys.modules)
 
 
 @pytest.mark.parametrize("kind", ["file", "text"])
-def test_two_processes_agree_without_jax(tmp_path, kind):
+def test_hash_is_equal_across_processes_without_importing_jax(tmp_path, kind):
     (tmp_path / "program.py").write_text(PROGRAM)
     program = [str(tmp_path / "program.py")] if kind == "file" else ["-c", PROGRAM]
     found = [
