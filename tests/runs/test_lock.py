@@ -40,7 +40,7 @@ def alive(pid):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks at processes through /proc")
-def test_a_process_holds_it_until_it_dies(tmp_path):
+def test_lock_is_held_until_its_process_dies(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     children = []
     try:
@@ -66,7 +66,7 @@ def test_a_process_holds_it_until_it_dies(tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_one_process_holds_it_once(tmp_path):
+def test_process_cannot_acquire_lock_twice(tmp_path):
     lock = RunLock(tmp_path)
     with lock:
         for other in (RunLock(tmp_path), lock):
@@ -74,7 +74,7 @@ def test_one_process_holds_it_once(tmp_path):
                 RunInUseError, match="is in use by this process; wait for its other run or name another"
             ):
                 other.acquire()
-        # The refused one has nothing to release.
+        # A lock that was never acquired must not release another one.
         RunLock(tmp_path).release()
         with pytest.raises(RunInUseError):
             RunLock(tmp_path).acquire()
@@ -88,14 +88,14 @@ def other_folder(tmp_path):
     return tmp_path / "other"
 
 
-def test_it_is_freed_by_an_error(tmp_path):
+def test_lock_is_released_after_exception(tmp_path):
     with pytest.raises(ZeroDivisionError), RunLock(tmp_path):
         _ = 1 / 0
     with RunLock(tmp_path):
         pass
 
 
-def test_no_descriptor_is_left_or_inherited(tmp_path):
+def test_file_descriptors_are_closed_and_not_inherited(tmp_path):
     before = len(os.listdir("/dev/fd"))
     lock = RunLock(tmp_path)
     with lock:
@@ -108,7 +108,7 @@ def test_no_descriptor_is_left_or_inherited(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"something else\n"])
-def test_a_holder_that_does_not_say_who_it_is(tmp_path, content):
+def test_error_when_lock_file_does_not_name_its_holder(tmp_path, content):
     with (tmp_path / ".lock").open("wb") as file:
         file.write(content)
         file.flush()
@@ -118,12 +118,12 @@ def test_a_holder_that_does_not_say_who_it_is(tmp_path, content):
     assert (tmp_path / ".lock").read_bytes() == content
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_error_when_run_folder_does_not_exist(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"could not open the lock file '.*none/\.lock': No such file"):
         RunLock(tmp_path / "none").acquire()
 
 
-def test_a_link_is_not_followed(tmp_path):
+def test_symbolic_link_as_lock_file_is_rejected(tmp_path):
     (tmp_path / "precious").write_text("x")
     (tmp_path / ".lock").symlink_to(tmp_path / "precious")
     with pytest.raises(StorageError, match=r"\.lock' is a symbolic link"):
@@ -139,7 +139,7 @@ def fail(code):
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
-def test_without_locks_it_warns_and_goes_on(tmp_path, monkeypatch, code):
+def test_acquire_warns_if_file_system_has_no_locks(tmp_path, monkeypatch, code):
     monkeypatch.setattr(fcntl, "flock", fail(code))
     before = len(os.listdir("/dev/fd"))
     lock = RunLock(tmp_path)
@@ -151,13 +151,13 @@ def test_without_locks_it_warns_and_goes_on(tmp_path, monkeypatch, code):
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_other_errors_are_raised(tmp_path, monkeypatch):
+def test_other_lock_errors_are_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", fail(errno.EIO))
     with pytest.raises(OSError, match=r"could not lock the run folder '.*': Input/output error"):
         RunLock(tmp_path).acquire()
 
 
-def test_a_full_disk_does_not_cost_the_lock(tmp_path, monkeypatch):
+def test_lock_is_held_even_if_disk_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "pwrite", fail(errno.ENOSPC))
     with RunLock(tmp_path), pytest.raises(RunInUseError, match="by another process"):
         RunLock(tmp_path).acquire()
