@@ -9,7 +9,7 @@ from taskelites.runs import Progress, RunFolder
 from taskelites.runs import progress as progress_module
 
 
-def test_a_folder_is_new_or_empty(tmp_path):
+def test_run_folder_must_be_new_or_empty(tmp_path):
     assert RunFolder(tmp_path / "a" / "b").path.is_dir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(FileExistsError, match="which is not empty"):
@@ -18,7 +18,7 @@ def test_a_folder_is_new_or_empty(tmp_path):
         RunFolder(tmp_path / "file" / "below")
 
 
-def test_folders_of_the_same_second_differ(tmp_path):
+def test_run_folders_created_in_same_second_have_different_names(tmp_path):
     paths = {RunFolder.under(tmp_path, "arm").path for _ in range(5)}
     assert len(paths) == 5
     assert all(path.is_dir() for path in paths)
@@ -28,7 +28,7 @@ def numbers():
     return {"coverage": 0.5, "mean": -1.25}
 
 
-def test_lines_come_first_then_every_ten_seconds_then_last(monkeypatch):
+def test_progress_lines_are_first_then_every_ten_seconds_then_last(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
     text = io.StringIO()
@@ -48,7 +48,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_says_that_it_compiles_and_ends_with_a_newline():
+def test_progress_bar_shows_compiling_and_ends_with_newline():
     terminal = Terminal()
     with Progress(1000, "arm", terminal) as progress:
         assert "arm   0%" in terminal.getvalue()
@@ -61,7 +61,7 @@ def test_a_bar_says_that_it_compiles_and_ends_with_a_newline():
     assert last.endswith("coverage 50 %, mean -1.25]\n")
 
 
-def test_numbers_are_asked_for_only_when_shown(monkeypatch):
+def test_progress_numbers_are_computed_only_when_shown(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
     asked = []
@@ -71,7 +71,7 @@ def test_numbers_are_asked_for_only_when_shown(monkeypatch):
     assert len(asked) == 1
 
 
-def test_an_interruption_leaves_other_handlers_and_threads_alone():
+def test_interruption_ignores_custom_handlers_and_other_threads():
     def mine(*_):
         pass
 
