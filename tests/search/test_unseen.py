@@ -1,4 +1,4 @@
-"""Going on from a result: refine, extend, warm_start."""
+"""Test searches that start from a result: refine, extend and warm_start."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from taskelites.results.prediction import METHODS
 from taskelites.search.job import make_job
 from taskelites.search.warm_start import warm_initial
 
-# All searches have 60 tasks: one compiled step serves nearly all.
+# All searches have 60 tasks, so that nearly all share one compiled step.
 TASKS = np.linspace(0, 1, 60)[:, None]
 NEW = np.linspace(0.0012, 0.98, 60)[:, None]
 
@@ -18,7 +18,7 @@ def fitness(solutions, tasks):
 
 
 class Counted:
-    """A fitness that keeps what it was called with."""
+    """A fitness function that records its arguments."""
 
     def __init__(self):
         self.solutions, self.tasks = [], []
@@ -38,7 +38,7 @@ class Counted:
 
 
 def by_hand(tasks, solutions, values=None, **settings):
-    """A result that no search was made for; NaN solutions are unsolved tasks."""
+    """Return a result without a search; tasks whose solution has NaN are unsolved."""
     number = len(solutions)
     values = np.zeros(number) if values is None else values
     counts = np.ones(number, int)
@@ -61,11 +61,11 @@ def result():
 
 @pytest.fixture(scope="module")
 def half():
-    """On half of the tasks, so that it has as many as the others once it is extended by half of the new ones."""
+    """A result on half of the tasks, so that an extension by half of the new ones has 60 tasks, too."""
     return near_the_best(TASKS[::2])
 
 
-def test_refine_evaluates_the_predictions_first_and_never_ends_below_them(result):
+def test_refine_evaluates_predictions_first_and_is_never_worse(result):
     counted = Counted()
     best = result.predict(NEW)
     refined = result.refine(NEW, counted, evaluations=800)
@@ -79,13 +79,13 @@ def test_refine_evaluates_the_predictions_first_and_never_ends_below_them(result
     assert refined.fitness.mean() > fitness(best, NEW).mean()
 
 
-def test_refine_with_the_least_budget_is_the_prediction_evaluated(result):
+def test_refine_with_minimum_budget_returns_evaluated_predictions(result):
     refined = result.refine(NEW, fitness, evaluations=60)
     assert np.array_equal(refined.solutions, result.predict(NEW))
     assert np.array_equal(refined.fitness, fitness(refined.solutions, NEW))
 
 
-def test_refine_with_a_method_evaluates_one_prediction_a_task(result):
+def test_refine_with_given_method_evaluates_one_prediction_per_task(result):
     counted = Counted()
     refined = result.refine(NEW, counted, evaluations=128, method="nearest")
     assert np.array_equal(counted.all_solutions[:60], result.predict(NEW, "nearest"))
@@ -93,7 +93,7 @@ def test_refine_with_a_method_evaluates_one_prediction_a_task(result):
     assert not np.array_equal(np.sort(counted.all_tasks[60:120], axis=0), NEW)
 
 
-def test_refine_takes_a_domain_for_the_fitness_or_for_all():
+def test_refine_accepts_domain_as_tasks_or_as_fitness():
     rng = np.random.default_rng(1)
     old, points = rng.random((60, 2)), rng.random((60, 2))
     result = by_hand(old, rng.random((60, 4)), bounds=[0, 1])
@@ -102,11 +102,11 @@ def test_refine_takes_a_domain_for_the_fitness_or_for_all():
     part = result.refine(points, arm, evaluations=400)
     assert np.array_equal(whole.solutions, part.solutions)
     assert np.array_equal(whole.optimum, new.optimum)
-    assert part.optimum is None  # that of the domain is of its own tasks
+    assert part.optimum is None  # the domain's optimum belongs to other tasks
     assert part.settings["call"] == "jax"
 
 
-def test_tasks_that_are_objects_are_extended(half):
+def test_extend_accepts_tasks_with_objects(half):
     words = te.Tasks([f"load {i}" for i in range(30)], descriptors=TASKS[::2])
     more = te.Tasks([f"load {i}" for i in range(30, 60)], descriptors=NEW[::2])
     received = []
@@ -127,7 +127,7 @@ def test_tasks_that_are_objects_are_extended(half):
         result.refine(te.Tasks(descriptors=[[0.5]]), heavy, evaluations=10)
 
 
-def test_warm_start_tries_elites_on_their_tasks_and_predictions_on_others(result):
+def test_warm_start_uses_elites_for_known_tasks_and_predictions_for_others(result):
     mixed = np.concatenate([NEW[:5], TASKS[:4:-1]])
     counted = Counted()
     warm = te.solve(counted, mixed, bounds=(0, 1), dim=2, call="batch", evaluations=200, warm_start=result)
@@ -139,24 +139,24 @@ def test_warm_start_tries_elites_on_their_tasks_and_predictions_on_others(result
     assert warm.fitness.mean() > np.nanmean(cold.fitness)
 
 
-def test_a_budget_below_the_number_of_tasks_reaches_the_first(result):
+def test_warm_start_with_small_budget_solves_first_tasks(result):
     warm = te.solve(fitness, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=25, warm_start=result)
     assert np.array_equal(warm.solved, np.arange(60) < 25)
 
 
-def test_the_elites_are_evaluated_again_since_the_fitness_may_have_changed(result):
+def test_warm_start_evaluates_elites_again(result):
     warm = te.solve(
         lambda x, t: fitness(x, t) - 1, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=60, warm_start=result
     )
     assert np.allclose(warm.fitness[result.solved], result.fitness[result.solved] - 1)
 
 
-def test_other_bounds_cut_the_elites(result):
+def test_warm_start_clips_elites_to_new_bounds(result):
     warm = te.solve(fitness, TASKS, bounds=(0.2, 0.6), dim=2, call="batch", evaluations=60, warm_start=result)
     assert np.array_equal(warm.solutions, np.clip(result.predict(TASKS), 0.2, 0.6))
 
 
-def test_tasks_without_descriptors_are_known_by_their_text():
+def test_warm_start_matches_tasks_without_descriptors_by_text():
     earlier = by_hand(te.Tasks(["a", "bb", "ccc", "e"]), np.array([[0.1], [0.2], [0.3], [np.nan]]))
     solutions, numbers = warm_initial(earlier, te.algorithms.Problem(te.Tasks(["dddd", "ccc", "a", "e"]), (0, 1), 1))
     assert numbers.tolist() == [1, 2]
@@ -165,7 +165,7 @@ def test_tasks_without_descriptors_are_known_by_their_text():
         warm_initial(earlier, te.algorithms.Problem(te.Tasks(["x"]), (0, 1), 1))
 
 
-def test_a_warm_run_goes_on_where_it_stopped(result, tmp_path):
+def test_resumed_warm_start_equals_uninterrupted_run(result, tmp_path):
     def run(evaluations, **kwargs):
         return te.solve(
             fitness, NEW, bounds=(0, 1), dim=2, call="batch", evaluations=evaluations, warm_start=result, **kwargs
@@ -179,13 +179,13 @@ def test_a_warm_run_goes_on_where_it_stopped(result, tmp_path):
         te.solve(fitness, NEW, bounds=(0, 1), dim=2, call="batch", evaluations=700, out=tmp_path / "run", resume=True)
 
 
-def test_refine_goes_on_where_it_stopped(result, tmp_path):
+def test_resumed_refine_equals_uninterrupted_refine(result, tmp_path):
     result.refine(NEW, fitness, evaluations=100, out=tmp_path / "run")
     again = result.refine(NEW, fitness, evaluations=800, out=tmp_path / "run", resume=True)
     assert np.array_equal(again.solutions, result.refine(NEW, fitness, evaluations=800).solutions)
 
 
-def test_extend_keeps_the_old_tasks_first_and_never_worse(half):
+def test_extend_keeps_old_tasks_first_and_is_never_worse(half):
     counted = Counted()
     old, new = TASKS[::2], NEW[::2]
     more = half.extend(new, counted, evaluations=400)
@@ -196,7 +196,7 @@ def test_extend_keeps_the_old_tasks_first_and_never_worse(half):
     assert (more.fitness[30:] >= fitness(half.predict(new), new)).all()
 
 
-def test_extend_with_a_small_budget_keeps_what_it_did_not_reach(half):
+def test_extend_with_small_budget_keeps_unevaluated_elites(half):
     more = half.extend(NEW[::2], fitness, evaluations=30)
     assert np.array_equal(more.solutions[:30], half.solutions)
     assert np.array_equal(more.solutions[30:], half.predict(NEW[::2]))
@@ -204,7 +204,7 @@ def test_extend_with_a_small_budget_keeps_what_it_did_not_reach(half):
     assert more.evaluations == 30
 
 
-def test_extend_keeps_elites_that_fail_now(half):
+def test_extend_keeps_elites_whose_new_evaluation_fails(half):
     def crashing(solutions, tasks):
         return np.where(tasks[:, 0] < 0.5, np.nan, fitness(solutions, tasks))
 
@@ -213,7 +213,7 @@ def test_extend_keeps_elites_that_fail_now(half):
     assert (more.fitness[:30] >= half.fitness).all()
 
 
-def test_mistakes_are_named(result):
+def test_invalid_arguments_raise_errors(result):
     warm = {"bounds": (0, 1), "dim": 2, "call": "batch", "evaluations": 10}
     for change, kind, message in [
         (
@@ -256,7 +256,7 @@ def test_mistakes_are_named(result):
         known.extend(NEW, fitness, evaluations=100)
 
 
-def test_what_is_begun_with_is_part_of_the_plan(result):
+def test_initial_solutions_of_warm_start_are_part_of_job(result):
     job = make_job(fitness, NEW, bounds=(0, 1), dim=2, call="batch", evaluations=100, warm_start=result)
     assert np.array_equal(job.initial.solutions, result.predict(NEW))
     assert job.initial.niches.tolist() == list(range(60))
