@@ -1,4 +1,4 @@
-"""Every way out of a run leaves it resumable, with the bits of a run that nothing stopped."""
+"""Test that a stopped run can be resumed, with the same result as an uninterrupted run."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ TASKS = np.linspace(0, 1, 60)[:, None]
 
 
 class Traced:
-    """A JAX fitness that is a value, so that runs share their programs; it may raise on the host."""
+    """A JAX fitness whose instances are equal, so that runs share compiled programs; it may raise on the host."""
 
     def __init__(self, problem=None, after=0):
         self.problem, self.left = problem, after
@@ -55,7 +55,7 @@ LOOPS = {
 
 
 def loops(*names):
-    """Parametrize a test with loops, of which `make test` runs the first."""
+    """Parametrize a test with the named loops; `make test` runs only the first."""
     first, *others = names
     return pytest.mark.parametrize(
         "loop", [first, *(pytest.param(name, marks=pytest.mark.thorough) for name in others)]
@@ -89,7 +89,7 @@ def first(found):
 
 
 @every_loop
-def test_an_error_in_a_callback_is_reported_once_and_the_run_goes_on(loop, tmp_path):
+def test_callback_error_is_reported_once_and_run_continues(loop, tmp_path):
     rows = []
 
     def logs_nowhere(row):
@@ -111,7 +111,7 @@ def test_an_error_in_a_callback_is_reported_once_and_the_run_goes_on(loop, tmp_p
 
 @pytest.mark.parametrize("problem", [te.errors.StopRun("it is good enough"), KeyboardInterrupt(), SystemExit(3)])
 @every_loop
-def test_what_a_callback_raises_on_purpose_ends_the_run_and_loses_nothing(loop, problem, tmp_path):
+def test_run_stopped_by_callback_can_be_resumed(loop, problem, tmp_path):
     def stops(row):
         if row["evaluations"] > 400:
             raise problem
@@ -126,7 +126,7 @@ def test_what_a_callback_raises_on_purpose_ends_the_run_and_loses_nothing(loop, 
     assert "continues after" in (tmp_path / "run" / "run.log").read_text()
 
 
-def test_a_callback_that_stops_at_the_first_row_loses_nothing(tmp_path):
+def test_run_stopped_by_callback_at_first_row_can_be_resumed(tmp_path):
     def stops(row):
         raise te.errors.StopRun("not today")
 
@@ -135,7 +135,7 @@ def test_a_callback_that_stops_at_the_first_row_loses_nothing(tmp_path):
     assert_same(solve(out=tmp_path / "run", resume=True), solve())
 
 
-def test_an_error_in_a_callback_ends_the_run_where_warnings_are_errors(tmp_path):
+def test_callback_error_stops_run_if_warnings_are_errors(tmp_path):
     def breaks(row):
         raise RuntimeError("mine")
 
@@ -151,7 +151,7 @@ class Unusual(BaseException):
 
 
 class Breaks:
-    """A fitness that raises once, at its call `at`."""
+    """A fitness function that raises once, at call number `at`."""
 
     def __init__(self, fitness, problem, at):
         self.fitness, self.problem, self.at = fitness, problem, at
@@ -168,7 +168,7 @@ class Breaks:
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), Unusual("left")])
 @loops("batch", "in step", "cma-es")
-def test_what_a_fitness_raises_that_is_no_error_loses_nothing(loop, problem, tmp_path):
+def test_run_stopped_by_base_exception_in_fitness_can_be_resumed(loop, problem, tmp_path):
     fitness = Breaks(sphere, problem, at=4 if loop == "cma-es" else 25)
     with pytest.raises(type(problem)) as caught:
         solve(loop, fitness=fitness, out=tmp_path / "run")
@@ -178,7 +178,7 @@ def test_what_a_fitness_raises_that_is_no_error_loses_nothing(loop, problem, tmp
 
 
 @pytest.mark.thorough
-def test_what_a_jax_fitness_raises_on_the_host_loses_nothing(tmp_path):
+def test_run_stopped_by_host_error_in_jax_fitness_can_be_resumed(tmp_path):
     fitness = Traced(RuntimeError("the simulator is gone"), after=400)
     with pytest.raises(te.FitnessError, match="fitness failed inside the compiled program") as caught:
         solve("jax", fitness=fitness, out=tmp_path / "run")
@@ -188,7 +188,7 @@ def test_what_a_jax_fitness_raises_on_the_host_loses_nothing(tmp_path):
 
 
 @loops("batch", "async", "in step")
-def test_a_connection_that_breaks_loses_nothing(loop, tmp_path, monkeypatch):
+def test_run_stopped_by_lost_connection_can_be_resumed(loop, tmp_path, monkeypatch):
     arrived, left = Dispatcher.arrived, [6]
 
     def breaks(dispatcher, wait):
@@ -205,7 +205,7 @@ def test_a_connection_that_breaks_loses_nothing(loop, tmp_path, monkeypatch):
         assert_same(resumed, solve(loop))
 
 
-def test_an_exception_amid_telling_begins_again_rather_than_save_a_torn_state(tmp_path, monkeypatch):
+def test_interrupted_update_is_not_saved_and_run_restarts(tmp_path, monkeypatch):
     accept, left = Stepper.accept, [20]
 
     def torn(stepper, fitness, behaviour):
@@ -222,7 +222,7 @@ def test_an_exception_amid_telling_begins_again_rather_than_save_a_torn_state(tm
     assert_same(solve(out=tmp_path / "run", resume=True), solve())
 
 
-def test_a_comparison_goes_on_where_an_exception_stopped_it(tmp_path):
+def test_comparison_stopped_by_exception_can_be_resumed(tmp_path):
     fitness = Breaks(sphere, Unusual("left"), 30)
 
     def compare(out=None):
@@ -236,7 +236,7 @@ def test_a_comparison_goes_on_where_an_exception_stopped_it(tmp_path):
     assert_same(found.results["auto"], straight.results["auto"])
 
 
-def test_a_figure_that_fails_costs_no_run(tmp_path, monkeypatch):
+def test_failed_plot_keeps_runs_of_comparison(tmp_path, monkeypatch):
     def compare():
         options = {"bounds": (0, 1), "dim": 2, "call": "batch", "evaluations": 640, "replicates": 1, "batch_size": 16}
         return te.compare(fitness, TASKS, algorithms=["auto"], out=tmp_path / "several", **options)
@@ -248,4 +248,4 @@ def test_a_figure_that_fails_costs_no_run(tmp_path, monkeypatch):
             compare()
     calls = fitness.at
     assert compare().results["auto"][0].evaluations == 640
-    assert fitness.at == calls  # the run was there
+    assert fitness.at == calls  # the run was loaded, not repeated
