@@ -1,4 +1,4 @@
-"""A run folder that a stranger made, or in which files were mixed up, does no harm."""
+"""Test that foreign, mixed-up or forged run folders are rejected without harm."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ TASKS = np.linspace(0, 1, 60)[:, None]
 
 
 class Traced:
-    """A JAX fitness that is a value, so that all runs of these tests share their programs."""
+    """A JAX fitness whose instances are equal, so that all runs of these tests share compiled programs."""
 
     def __call__(self, solution, task):
         return -abs(solution - task[0]).sum()
@@ -47,7 +47,7 @@ def checkpoints_in(folder):
 
 
 def forged(folder, change):
-    """Change the newest checkpoint, under the name that is then right for it."""
+    """Change the newest checkpoint and give it a name with the matching checksum."""
     path = checkpoints_in(folder)[-1]
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
@@ -63,7 +63,7 @@ def forged(folder, change):
     return path
 
 
-# Checkpoints whose values do not fit together.
+# Inconsistent checkpoints.
 
 
 def another(**values):
@@ -111,15 +111,15 @@ def negative_counts(about, arrays):
         lambda about, arrays: arrays.update({"arrays/behaviour": np.zeros(3)}),
     ],
 )
-def test_a_checkpoint_that_contradicts_itself_is_refused(tmp_path, change):
+def test_inconsistent_checkpoint_is_rejected(tmp_path, change):
     out = tmp_path / "run"
-    run(evaluations=500, out=out)  # which ends within a step
+    run(evaluations=500, out=out)  # 500 is not a multiple of the batch size, so the run ends within a step
     path = forged(out, change)
     with pytest.raises(te.StorageError, match=rf"{path.name}' is damaged or not of this run .*; remove it"):
         run(evaluations=900, out=out, resume=True)
 
 
-def test_a_run_with_too_few_rows_in_its_history_does_not_hang(tmp_path):
+def test_run_with_truncated_history_can_be_resumed(tmp_path):
     run(evaluations=500, out=tmp_path / "run")
     forged(tmp_path / "run", shorter_history)
     found = run(evaluations=900, out=tmp_path / "run", resume=True)
@@ -127,7 +127,7 @@ def test_a_run_with_too_few_rows_in_its_history_does_not_hang(tmp_path):
 
 
 @pytest.mark.parametrize("values", [{"taken": 0}, {"taken": -1}, {"reached": -1}, {"reached": 10**6}, {"taken": "x"}])
-def test_a_checkpoint_of_a_jax_run_that_contradicts_itself_is_refused(tmp_path, values):
+def test_inconsistent_checkpoint_of_jax_run_is_rejected(tmp_path, values):
     run("jax", evaluations=500, out=tmp_path / "run")
     forged(tmp_path / "run", another(**values))
     with pytest.raises(te.StorageError, match=r"npz' is damaged or not of this run"):
@@ -138,7 +138,7 @@ def test_a_checkpoint_of_a_jax_run_that_contradicts_itself_is_refused(tmp_path, 
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, call):
+def test_checkpoint_of_another_run_is_rejected(tmp_path, call):
     one, other = tmp_path / "one", tmp_path / "other"
     for out in (one, other):
         run(call, evaluations=500, out=out)
@@ -152,7 +152,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, call):
     assert_same(run(call, evaluations=900, out=other, resume=True), run(call, evaluations=900))
 
 
-def test_a_checkpoint_of_another_replicate_is_refused(tmp_path):
+def test_checkpoint_of_another_replicate_is_rejected(tmp_path):
     run(evaluations=500, out=tmp_path / "run", replicates=2)
     first, second = (tmp_path / "run" / f"replicate-{i}" for i in range(2))
     shutil.rmtree(first / "checkpoints")
@@ -161,14 +161,14 @@ def test_a_checkpoint_of_another_replicate_is_refused(tmp_path):
         run(evaluations=900, out=tmp_path / "run", replicates=2, resume=True)
 
 
-def test_a_folder_that_was_copied_as_a_whole_goes_on(tmp_path):
+def test_copied_run_folder_can_be_resumed(tmp_path):
     run(evaluations=500, out=tmp_path / "run")
     shutil.copytree(tmp_path / "run", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
     for name in ("run", "copy"):
         assert_same(run(evaluations=900, out=tmp_path / name, resume=True), run(evaluations=900))
 
 
-def test_a_result_of_another_run_is_neither_returned_nor_replaced(tmp_path):
+def test_result_of_another_run_is_rejected_and_kept(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     run(evaluations=500, out=one)
     run(evaluations=500, out=other, seed=4)
@@ -180,7 +180,7 @@ def test_a_result_of_another_run_is_neither_returned_nor_replaced(tmp_path):
     assert (one / "result.npz").read_bytes() == before
 
 
-def test_an_edited_run_json_is_refused_with_what_to_do(tmp_path):
+def test_edited_run_json_is_rejected_with_advice(tmp_path):
     out = tmp_path / "run"
     run(evaluations=500, out=out)
     text = (out / "run.json").read_text()
@@ -193,14 +193,14 @@ def test_an_edited_run_json_is_refused_with_what_to_do(tmp_path):
     assert_same(run(evaluations=900, out=out, resume=True), run(evaluations=900))
 
 
-# Links.
+# Symbolic links.
 
 
 @pytest.mark.parametrize(
     "name",
     ["run.log", "metrics.csv", "failures.jsonl", "settings.json", "run.json", "result.npz", "checkpoints", ".lock"],
 )
-def test_no_file_of_a_run_is_written_through_a_link(tmp_path, name):
+def test_run_files_are_not_written_through_symbolic_links(tmp_path, name):
     out, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     run(evaluations=500, out=out)
     if (out / name).exists():
@@ -216,7 +216,7 @@ def test_no_file_of_a_run_is_written_through_a_link(tmp_path, name):
     assert [path.read_bytes() for path in paths if path.is_file()] == before
 
 
-def test_a_replicate_that_is_a_link_is_refused(tmp_path):
+def test_symbolic_link_as_replicate_folder_is_rejected(tmp_path):
     run(evaluations=500, out=tmp_path / "run", replicates=2)
     shutil.move(tmp_path / "run" / "replicate-1", tmp_path / "elsewhere")
     (tmp_path / "run" / "replicate-1").symlink_to(tmp_path / "elsewhere")
@@ -224,7 +224,7 @@ def test_a_replicate_that_is_a_link_is_refused(tmp_path):
         run(evaluations=900, out=tmp_path / "run", replicates=2, resume=True)
 
 
-def test_a_new_folder_may_not_hold_a_link_by_the_name_of_the_log(tmp_path):
+def test_symbolic_link_as_log_in_new_folder_is_rejected(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(te.StorageError, match=r"run/run\.log' is a symbolic link"):
@@ -232,7 +232,7 @@ def test_a_new_folder_may_not_hold_a_link_by_the_name_of_the_log(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_folder_that_is_reached_through_a_link_is_fine(tmp_path):
+def test_run_folder_can_be_reached_through_symbolic_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     run(evaluations=500, out=tmp_path / "link" / "run")
@@ -241,7 +241,7 @@ def test_a_folder_that_is_reached_through_a_link_is_fine(tmp_path):
     assert te.load(tmp_path / "again").evaluations == 900
 
 
-def test_the_command_says_it_in_one_line(tmp_path, capsys, monkeypatch):
+def test_command_reports_damaged_run_json_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"format": "taskelites-run", "version": []}')
