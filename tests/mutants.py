@@ -86,8 +86,8 @@ HISTORY = (
     "test_algorithms.py::test_history_row_equals_shorter_run[mt-map-elites-batch]",
     "test_algorithms.py::test_history_row_equals_shorter_run[cma-es-batch]",
 )
-ROUNDS = ("test_in_step.py::test_interrupted_rounds_go_on_with_the_same_bits[408]",)
-FAILURES = ("test_resume.py::test_failures_are_counted_once_however_often_a_run_stops",)
+ROUNDS = ("test_in_step.py::test_run_interrupted_inside_round_resumes_bit_for_bit[408]",)
+FAILURES = ("test_resume.py::test_failures_are_counted_once_in_run_that_is_interrupted_repeatedly",)
 DISPATCHER = ("test_search.py::test_each_and_batch_agree_bit_for_bit", "test_workers.py::test_retries_end")
 CHECKPOINT = (
     "test_checkpoint.py::test_flipped_bit_is_detected_as_damage",

@@ -38,7 +38,7 @@ def assert_same(one, other, *, history=True):
 
 
 class StopAt:
-    """A callback that presses Ctrl-C once so many evaluations of some replicate were told."""
+    """A callback that presses Ctrl-C after a number of evaluations of one replicate."""
 
     def __init__(self, evaluations, replicate=0):
         self.evaluations, self.replicate = evaluations, replicate
@@ -50,7 +50,7 @@ class StopAt:
 
 
 class Counted:
-    """A fitness that notes how many rows its calls have."""
+    """A fitness that records the number of rows of each call."""
 
     def __init__(self, fitness=sphere):
         self.fitness, self.calls = fitness, []
@@ -63,14 +63,14 @@ class Counted:
         return self.fitness(solutions, tasks)
 
 
-# Several batches from one state.
+# Rounds of several batches.
 
 
 THOROUGH = [pytest.param(name, marks=pytest.mark.thorough) for name in ("auto", "monet")]
 
 
 @pytest.mark.parametrize("algorithm", ["mt-map-elites", "random", *THOROUGH])
-def test_several_open_asks_are_solve(algorithm):
+def test_several_open_asks_equal_solve(algorithm):
     optimizer = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, **STATED)
     known = np.full((5, 2), 0.25)
     while optimizer.evaluations < 640:
@@ -81,7 +81,7 @@ def test_several_open_asks_are_solve(algorithm):
     by_hand, solved = optimizer.result(), solve(evaluations=640, algorithm=algorithm, ahead=4)
     assert_same(by_hand, solved, history=False)
     assert by_hand.settings["ahead"] == solved.settings["ahead"] == 4
-    if algorithm != "random":  # which learns nothing
+    if algorithm != "random":  # it ignores the fitness
         assert not np.array_equal(solved.solutions, solve(evaluations=640, algorithm=algorithm).solutions)
     begun = te.Optimizer(TASKS, algorithm=algorithm, ahead=4, initial=known, **STATED)
     assert len(begun.ask()) == 5
@@ -90,12 +90,12 @@ def test_several_open_asks_are_solve(algorithm):
 
 
 @pytest.mark.thorough
-def test_a_round_is_asked_first_and_told_afterwards():
+def test_all_batches_of_round_are_asked_before_first_is_told():
     rounds, ahead = 5, 3
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=ahead, **STATED)
     with host_precision():
         core = optimizer._stepper.core
-        # The core is an argument: arithmetic with constants may be rounded in another way.
+        # The core is an argument, since JAX may round arithmetic with constants differently.
         init, ask, tell = (jax.jit(method) for method in (type(core).init, type(core).ask, type(core).tell))
         state = init(core, jax.random.key(3, impl=random.IMPLEMENTATION))
         for _ in range(rounds):
@@ -115,13 +115,13 @@ def test_a_round_is_asked_first_and_told_afterwards():
 
 
 @pytest.mark.parametrize("algorithm", ["cma-es", "map-elites-all"])
-def test_algorithms_that_learn_from_whole_steps_ask_one_at_a_time(algorithm):
+def test_algorithms_that_learn_from_whole_steps_ignore_ahead(algorithm):
     once, often = (solve(evaluations=2000, algorithm=algorithm, ahead=ahead) for ahead in (1, 4))
     assert_same(once, often)
     assert often.settings["ahead"] == 1
 
 
-def test_asks_are_told_in_order_and_once():
+def test_batches_must_be_told_in_order_and_once():
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=2, **STATED)
     first, second = optimizer.ask(), optimizer.ask(at_most=10)
     rest = optimizer.ask()
@@ -146,7 +146,7 @@ def test_asks_are_told_in_order_and_once():
     assert optimizer.evaluations == 32
 
 
-def test_a_round_goes_to_the_host_once(monkeypatch):
+def test_round_is_copied_to_host_once(monkeypatch):
     optimizer = te.Optimizer(TASKS, algorithm="mt-map-elites", ahead=8, **STATED)
     fetched = []
     on_host = Stepper.on_host
@@ -157,7 +157,7 @@ def test_a_round_goes_to_the_host_once(monkeypatch):
 
 
 @pytest.mark.parametrize("algorithm", ["mt-map-elites", pytest.param("auto", marks=pytest.mark.slow)])
-def test_a_budget_that_cuts_a_round_can_be_raised(algorithm, tmp_path):
+def test_budget_that_ends_inside_round_can_be_raised(algorithm, tmp_path):
     cut = solve(evaluations=600, algorithm=algorithm, ahead=4, out=tmp_path / "run")  # 600 = 9 rounds + 24 rows
     assert cut.task_evaluations.sum() == 600
     raised = solve(evaluations=1000, algorithm=algorithm, ahead=4, out=tmp_path / "run", resume=True)
@@ -165,7 +165,7 @@ def test_a_budget_that_cuts_a_round_can_be_raised(algorithm, tmp_path):
 
 
 class Counting:
-    """`random`, with a state that counts the batches that it was told."""
+    """`random`, with a state that counts the batches told."""
 
     name = "toy-counting"
 
@@ -184,8 +184,8 @@ class Counting:
         return record(Core)(**values)
 
 
-def test_batches_without_results_are_not_counted_in_what_is_reported():
-    """The preview of a round with 24 of its 64 rows is what two of its batches give, told one after another."""
+def test_state_inside_round_does_not_count_batches_without_results():
+    """After 24 of the 64 rows of a round, two of its four batches have results."""
     optimizer = te.Optimizer(TASKS, algorithm=Counting(), ahead=4, **STATED)
     asked = optimizer.ask()
     optimizer.tell(asked, np.zeros(16))
@@ -195,7 +195,7 @@ def test_batches_without_results_are_not_counted_in_what_is_reported():
 
 
 class Stopping:
-    """A fitness, one by one, that presses Ctrl-C at some call."""
+    """A fitness of one solution that presses Ctrl-C at a given call."""
 
     def __init__(self, at):
         self.at, self.calls = at, 0
@@ -211,7 +211,7 @@ class Stopping:
 
 
 @pytest.mark.parametrize("at", [100, 408])
-def test_interrupted_rounds_go_on_with_the_same_bits(at, tmp_path):
+def test_run_interrupted_inside_round_resumes_bit_for_bit(at, tmp_path):
     options = {"evaluations": 900, "ahead": 4, "checkpoint_every": 100}
     each = Stopping(at)
     with pytest.raises(te.Interrupted):
@@ -221,7 +221,7 @@ def test_interrupted_rounds_go_on_with_the_same_bits(at, tmp_path):
     assert_same(resumed, solve(Stopping(None), call="each", **options))
 
 
-def test_another_ahead_is_another_run(tmp_path):
+def test_resume_rejects_different_ahead(tmp_path):
     with pytest.raises(te.Interrupted):
         solve(ahead=2, out=tmp_path / "run", callback=StopAt(200))
     with pytest.raises(ValueError, match="holds a run with ahead 2, and this one has 1"):
@@ -229,7 +229,7 @@ def test_another_ahead_is_another_run(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_comparison_keeps_its_ahead(tmp_path):
+def test_comparison_rejects_different_ahead_and_keeps_its_own(tmp_path):
     options = {"bounds": (0, 1), "dim": 2, "call": "batch", "replicates": 2, "batch_size": 16, "out": tmp_path / "two"}
     found = te.compare(sphere, TASKS, algorithms=["random"], evaluations=320, ahead=4, **options)
     assert found.settings["ahead"] == 4
@@ -240,7 +240,7 @@ def test_a_comparison_keeps_its_ahead(tmp_path):
     assert_same(one, solve(evaluations=320, ahead=4, seed=0))
 
 
-# Replicates in step.
+# Replicates evaluated together.
 
 
 def domain(fitness, rows_per_call=4 * BATCH, **more):
@@ -269,29 +269,29 @@ def test_replicates_are_evaluated_in_one_call():
 @pytest.mark.parametrize(
     ("rows_per_call", "ahead", "calls"),
     [
-        (2 * BATCH, 1, [32] * 20),  # two groups of two
-        (3 * BATCH, 1, [48] * 10 + [16] * 10),  # three, and one
+        (2 * BATCH, 1, [32] * 20),  # two groups of two replicates
+        (3 * BATCH, 1, [48] * 10 + [16] * 10),  # a group of three replicates, and a group of one
         (1, 1, [1] * 640),
         (8 * BATCH, 2, [128] * 5),
-        (1000, 2, [128] * 5),  # all there are
-        (2 * BATCH, 2, [32] * 20),  # a round is as much as a call
+        (1000, 2, [128] * 5),  # all replicates
+        (2 * BATCH, 2, [32] * 20),  # a round of one replicate fills a call
     ],
 )
-def test_the_number_of_runs_in_step_follows_from_the_rows_of_a_round(rows_per_call, ahead, calls):
+def test_rows_per_call_sets_number_of_runs_evaluated_together(rows_per_call, ahead, calls):
     counted = Counted()
     results = in_step(counted, evaluations=160, rows_per_call=rows_per_call, ahead=ahead)
     assert counted.calls == calls
     assert_same_as_alone(results, evaluations=160, ahead=ahead)
 
 
-def test_one_run_has_calls_of_that_size():
+def test_single_run_uses_rows_per_call():
     counted = Counted()
     result = in_step(counted, evaluations=640, replicates=None, ahead=4, rows_per_call=32)
     assert counted.calls == [32] * 20
     assert_same(result, solve(evaluations=640, ahead=4))
 
 
-def test_without_rows_per_call_or_with_workers_runs_go_one_after_another(tmp_path):
+def test_replicates_run_one_after_another_without_rows_per_call_or_with_workers(tmp_path):
     counted = Counted()
     in_step(counted, evaluations=160, rows_per_call=None)
     assert counted.calls == [BATCH] * 40
@@ -301,7 +301,7 @@ def test_without_rows_per_call_or_with_workers_runs_go_one_after_another(tmp_pat
     assert_same_as_alone(results, evaluations=160)
 
 
-def test_anything_with_the_attributes_of_a_domain_may_like_many_rows():
+def test_rows_per_call_of_domain_like_object_is_used():
     class Mine:
         fitness, tasks, bounds, dim, call = Counted(), TASKS, (0, 1), 2, "batch"
         rows_per_call = 64
@@ -311,7 +311,7 @@ def test_anything_with_the_attributes_of_a_domain_may_like_many_rows():
 
 
 @pytest.mark.thorough
-def test_objects_and_behaviours_go_in_step_too():
+def test_replicates_with_objects_and_behaviours_are_evaluated_together():
     names = [f"{i / 60:.3f}" for i in range(60)]
 
     def fitness(solutions, several):
@@ -329,7 +329,7 @@ def test_objects_and_behaviours_go_in_step_too():
         assert_same(result, te.solve(domain(fitness, None, **stated), seed=i, **options))
 
 
-def test_runs_reach_their_target_each_in_its_own_time():
+def test_each_replicate_stops_when_it_reaches_target():
     counted = Counted()
     results = in_step(counted, evaluations=20_000, target=-0.3)
     assert len({result.evaluations for result in results}) > 1
@@ -338,13 +338,13 @@ def test_runs_reach_their_target_each_in_its_own_time():
 
 
 def picky(solutions, tasks):
-    """NaN for a few rows; for fewer, it raises."""
+    """Return NaN for a few solutions, and raise an error for a few others."""
     if (solutions[:, 0] > 0.98).any():
         raise ValueError("too large")
     return np.where(solutions[:, 1] > 0.97, np.nan, sphere(solutions, tasks))
 
 
-def test_failures_are_those_of_their_run(tmp_path):
+def test_failures_are_counted_per_replicate(tmp_path):
     with pytest.warns(te.errors.FitnessWarning, match="evaluations failed"):
         results = in_step(picky, out=tmp_path / "run")
     assert all({"nan", "raised"} <= set(result.failures) for result in results)
@@ -356,7 +356,7 @@ def test_failures_are_those_of_their_run(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
-def test_the_rows_of_one_run_may_fail():
+def test_failed_rows_of_one_replicate_do_not_affect_others():
     def fitness(solutions, tasks):
         values = sphere(solutions, tasks)
         values[16:32] = np.nan
@@ -370,14 +370,14 @@ def test_the_rows_of_one_run_may_fail():
 
 
 @pytest.mark.parametrize(("at", "replicate"), [(16, 0), (300, 2), (600, 3)])
-def test_interrupted_runs_go_on_with_the_same_bits(at, replicate, tmp_path):
+def test_interrupted_replicates_resume_bit_for_bit(at, replicate, tmp_path):
     options = {"out": tmp_path / "run", "ahead": 2, "rows_per_call": 64}
     counted = Counted()
     with pytest.raises(te.Interrupted, match=r"interrupted after [\d,]+ evaluations; the results so far are in"):
         in_step(counted, callback=StopAt(at, replicate), **options)
     resumed = in_step(counted, resume=True, **options)
     assert_same_as_alone(resumed, ahead=2)
-    assert sum(counted.calls) == 2400  # nothing twice
+    assert sum(counted.calls) == 2400  # no row is evaluated twice
     for i, result in enumerate(resumed):
         folder = tmp_path / "run" / f"replicate-{i}"
         assert_same(te.load(folder), result)
@@ -388,7 +388,7 @@ def test_interrupted_runs_go_on_with_the_same_bits(at, replicate, tmp_path):
         assert_same(result, solve(evaluations=700, ahead=2, seed=3 + i), history=False)
 
 
-def test_an_interruption_between_the_calls_of_a_round_loses_nothing(tmp_path):
+def test_interruption_between_calls_of_round_loses_nothing(tmp_path):
     def stop(solutions, tasks):
         if len(counted.calls) == 5:
             signal.raise_signal(signal.SIGINT)
@@ -405,8 +405,8 @@ def test_an_interruption_between_the_calls_of_a_round_loses_nothing(tmp_path):
 
 
 @pytest.mark.thorough
-def test_runs_that_stopped_at_different_places_go_on_together(tmp_path):
-    """They went one after another, with a worker; one was finished, one had begun."""
+def test_replicates_at_different_positions_resume_together(tmp_path):
+    """With a worker, replicates run one after another: one was finished and one had begun."""
     counted = Counted()
     options = {"out": tmp_path / "run", "replicates": 4}
     with pytest.raises(te.Interrupted):
@@ -416,7 +416,7 @@ def test_runs_that_stopped_at_different_places_go_on_together(tmp_path):
     assert 1200 <= sum(counted.calls) < 1800 - 250
 
 
-def test_a_power_cut_between_two_checkpoints_loses_no_bits(tmp_path):
+def test_power_cut_between_checkpoints_of_replicates_loses_nothing(tmp_path):
     options = {"out": tmp_path / "run", "checkpoint_every": 100}
     with pytest.raises(te.Interrupted):
         in_step(callback=StopAt(450), **options)
@@ -426,7 +426,7 @@ def test_a_power_cut_between_two_checkpoints_loses_no_bits(tmp_path):
     assert_same_as_alone(in_step(resume=True, **options))
 
 
-def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
+def test_error_stops_all_replicates_and_keeps_their_results(tmp_path):
     mended = tmp_path / "mended"
 
     def fitness(solutions, tasks):
@@ -446,7 +446,7 @@ def test_an_error_ends_the_group_and_all_are_kept(tmp_path):
     assert_same_as_alone(in_step(counted, resume=True, **options))
 
 
-def test_everything_fails_in_step_as_alone(tmp_path):
+def test_replicates_stop_if_first_20_evaluations_fail(tmp_path):
     def fitness(solutions, tasks):
         raise RuntimeError("no simulator")
 
@@ -455,7 +455,7 @@ def test_everything_fails_in_step_as_alone(tmp_path):
     assert caught.value.result[0].evaluations == 20
 
 
-def test_a_comparison_goes_in_step(tmp_path):
+def test_comparison_evaluates_replicates_together(tmp_path):
     counted = Counted()
     options = {"algorithms": ["mt-map-elites"], "evaluations": 320, "batch_size": BATCH, "seed": 3}
     options |= {"out": tmp_path / "two"}
@@ -463,11 +463,11 @@ def test_a_comparison_goes_in_step(tmp_path):
     assert counted.calls == [32] * 20
     counted.calls.clear()
     found = te.compare(domain(counted, 32), replicates=4, **options)
-    assert counted.calls == [32] * 20  # those that were missing
+    assert counted.calls == [32] * 20  # only the missing replicates
     assert_same_as_alone(found.results["mt-map-elites"], evaluations=320)
 
 
-def test_an_interrupted_comparison_goes_on_in_step(tmp_path):
+def test_interrupted_comparison_resumes_its_replicates_together(tmp_path):
     counted = Counted()
 
     def fitness(solutions, tasks):
@@ -483,14 +483,14 @@ def test_an_interrupted_comparison_goes_on_in_step(tmp_path):
     assert_same_as_alone(found.results["mt-map-elites"], evaluations=320)
 
 
-def test_progress_is_that_of_all_runs(capsys):
+def test_progress_counts_evaluations_of_all_replicates(capsys):
     in_step(evaluations=640, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("sphere: 64 of 2,560 evaluations, coverage ")
     assert lines[-1].startswith("sphere: 2,560 of 2,560 evaluations")
 
 
-# Mistakes, and the command.
+# Invalid arguments, the command, and analyses.
 
 
 @pytest.mark.parametrize(
@@ -524,7 +524,7 @@ def test_progress_is_that_of_all_runs(capsys):
         ),
     ],
 )
-def test_a_mistake_gets_its_message(mistake, error, message):
+def test_invalid_argument_raises_its_message(mistake, error, message):
     with pytest.raises(error, match="^" + re.escape(message)):
         mistake()
 
@@ -532,7 +532,7 @@ def test_a_mistake_gets_its_message(mistake, error, message):
 BOX = {"bounds": (0, 1), "dim": 2}
 
 
-def test_the_command_takes_ahead(tmp_path, capsys):
+def test_command_checks_ahead(tmp_path, capsys):
     out = str(tmp_path / "run")
     common = ["--tasks", "50", "--evaluations", "300", "--quiet", "--no-report"]
     assert main(["run", "archery", "--algorithm", "random", "--ahead", "2", "--out", out, *common]) == 2
@@ -541,7 +541,7 @@ def test_the_command_takes_ahead(tmp_path, capsys):
     assert "--ahead must be a whole number of at least 1" in capsys.readouterr().err
 
 
-def test_analyses_evaluate_as_many_rows_per_call_as_the_domain_likes():
+def test_analyses_use_rows_per_call_of_domain():
     counted = Counted()
     result = in_step(counted, replicates=1)[0]
     counted.calls.clear()

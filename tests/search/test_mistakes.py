@@ -1,4 +1,4 @@
-"""What people get wrong, and what they are told: one line that names the argument, what was expected, what to do."""
+"""Error messages of invalid arguments: one line with the argument, what was expected, what was given, what to do."""
 
 import re
 
@@ -376,7 +376,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("mistake", "message"), MISTAKES, ids=[message[:60] for _, message in MISTAKES])
-def test_a_mistake_gets_its_message(mistake, message):
+def test_invalid_argument_raises_its_message(mistake, message):
     with pytest.raises(
         (ValueError, TypeError, RuntimeError, FileNotFoundError), match="^" + re.escape(message)
     ) as caught:

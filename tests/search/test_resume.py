@@ -1,4 +1,4 @@
-"""Runs that survive: whatever stops them, they go on, and find what they would have found without."""
+"""Resumed runs, which find what an uninterrupted run finds."""
 
 import functools
 import os
@@ -26,7 +26,7 @@ ALGORITHMS = ["mt-map-elites", "map-elites-random", "map-elites-all", "cma-es", 
 
 
 class Traced:
-    """A JAX fitness that is a value, so that all runs of these tests share their programs."""
+    """A JAX fitness that compares by value, so that all runs of these tests share their compiled programs."""
 
     def __call__(self, solution, task):
         return -abs(solution - task[0]).sum()
@@ -56,7 +56,7 @@ def assert_same(one, other):
 
 
 class StopAt:
-    """A callback that presses Ctrl-C once so many evaluations were told."""
+    """A callback that presses Ctrl-C after a number of evaluations."""
 
     def __init__(self, evaluations):
         self.evaluations = evaluations
@@ -72,7 +72,7 @@ def interrupted(out, at, **options):
         run(out=out, callback=StopAt(at), **options)
 
 
-# All pairs with `make test-slow`: those with `slow` compile much and differ little from the others.
+# `make test-slow` runs all pairs: those marked as slow take long to compile and differ little from the others.
 PAIRS = [(algorithm, call) for algorithm in ALGORITHMS for call in FUNCTIONS]
 QUICK = {*((algorithm, "batch") for algorithm in ALGORITHMS), ("mt-map-elites", "jax")}
 QUICK -= {("map-elites-random", "batch")}
@@ -81,7 +81,7 @@ QUICK -= {("map-elites-random", "batch")}
 @pytest.mark.parametrize(
     ("algorithm", "call"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in PAIRS]
 )
-def test_going_on_gives_the_same_bits(algorithm, call, tmp_path):
+def test_resumed_run_equals_uninterrupted_run_bit_for_bit(algorithm, call, tmp_path):
     interrupted(tmp_path / "run", 500, algorithm=algorithm, call=call)
     kept = te.load(tmp_path / "run")
     assert 500 <= kept.evaluations < 1500
@@ -95,7 +95,7 @@ def test_going_on_gives_the_same_bits(algorithm, call, tmp_path):
 @pytest.mark.parametrize(
     ("algorithm", "call"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in PAIRS]
 )
-def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_path):
+def test_run_with_raised_budget_equals_longer_run(algorithm, call, tmp_path):
     run(algorithm=algorithm, call=call, evaluations=777, out=tmp_path / "run")
     resumed = run(algorithm=algorithm, call=call, evaluations=1501, out=tmp_path / "run", resume=True)
     straight = run(algorithm=algorithm, call=call, evaluations=1501)
@@ -110,7 +110,7 @@ def test_a_raised_budget_gives_what_the_longer_run_gives(algorithm, call, tmp_pa
 
 
 @pytest.mark.thorough
-def test_a_budget_that_ends_among_the_known_solutions_can_be_raised(tmp_path):
+def test_budget_smaller_than_number_of_initial_solutions_can_be_raised(tmp_path):
     known = np.random.default_rng(0).random((100, 2))
     for call in FUNCTIONS:
         out = tmp_path / call
@@ -122,7 +122,7 @@ def test_a_budget_that_ends_among_the_known_solutions_can_be_raised(tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
-def test_replicates_go_on_each_where_it_was(call, tmp_path):
+def test_each_replicate_resumes_where_it_stopped(call, tmp_path):
     class StopSecond(StopAt):
         def __call__(self, row):
             if row["replicate"] == 1:
@@ -142,8 +142,8 @@ def test_replicates_go_on_each_where_it_was(call, tmp_path):
 
 
 @pytest.mark.thorough
-def test_replicates_side_by_side_go_on_from_the_last_checkpoint_that_all_have(tmp_path, monkeypatch):
-    """As on an accelerator; a power cut came between the checkpoints of two of them."""
+def test_replicates_in_one_program_resume_from_last_common_checkpoint(tmp_path, monkeypatch):
+    """On an accelerator, one program runs all replicates. A power cut hits between the checkpoints of two of them."""
     straight = run(call="jax", replicates=3)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     options = {"call": "jax", "replicates": 3, "out": tmp_path / "run"}
@@ -156,7 +156,7 @@ def test_replicates_side_by_side_go_on_from_the_last_checkpoint_that_all_have(tm
 
 
 @pytest.mark.thorough
-def test_a_target_is_looked_at_where_an_uninterrupted_run_looks(tmp_path):
+def test_resumed_run_reaches_target_at_same_evaluation(tmp_path):
     for call in FUNCTIONS:
         straight = run(call=call, target=-0.3, evaluations=20_000)
         assert 400 < straight.evaluations < 20_000
@@ -166,7 +166,7 @@ def test_a_target_is_looked_at_where_an_uninterrupted_run_looks(tmp_path):
         assert_same(run(call=call, target=-0.3, evaluations=20_000, out=out, resume=True), straight)
 
 
-def test_failures_are_counted_once_however_often_a_run_stops(tmp_path):
+def test_failures_are_counted_once_in_run_that_is_interrupted_repeatedly(tmp_path):
     def picky(solution, task):
         if solution[0] > 0.8:
             raise ValueError("too large")
@@ -184,7 +184,7 @@ def test_failures_are_counted_once_however_often_a_run_stops(tmp_path):
     assert one == other
 
 
-def test_workers_may_be_others_when_a_run_goes_on(tmp_path):
+def test_resumed_run_may_have_another_number_of_workers(tmp_path):
     straight = run(call="each", evaluations=600)
     out = tmp_path / "run"
     interrupted(out, 200, call="each", evaluations=600, workers=2)
@@ -193,7 +193,7 @@ def test_workers_may_be_others_when_a_run_goes_on(tmp_path):
 
 
 @pytest.mark.thorough
-def test_async_runs_go_on_with_what_was_on_its_way(tmp_path):
+def test_async_run_resumes_with_its_pending_evaluations(tmp_path):
     out = tmp_path / "run"
     options = {"call": "each", "evaluations": 600, "workers": 2, "mode": "async"}
     interrupted(out, 200, **options)
@@ -206,14 +206,14 @@ def test_async_runs_go_on_with_what_was_on_its_way(tmp_path):
         run(out=out, resume=True, call="each", evaluations=600)
 
 
-def test_async_runs_that_stop_among_the_known_solutions_go_on(tmp_path):
+def test_async_run_that_stops_among_initial_solutions_resumes(tmp_path):
     known = np.random.default_rng(0).random((100, 2))
     options = {"call": "each", "initial": known, "workers": 2, "mode": "async", "out": tmp_path / "run", "resume": True}
     run(evaluations=50, **options)
     assert run(evaluations=300, **options).task_evaluations.sum() == 300
 
 
-def test_a_refused_budget_changes_nothing(tmp_path):
+def test_refused_budget_leaves_run_unchanged(tmp_path):
     run(out=tmp_path / "run", evaluations=700)
     with pytest.raises(ValueError, match="a budget can only be raised"):
         run(out=tmp_path / "run", evaluations=500, resume=True)
@@ -221,7 +221,7 @@ def test_a_refused_budget_changes_nothing(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_fitness_may_change_the_folder_it_works_in(tmp_path, monkeypatch):
+def test_fitness_may_change_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "else").mkdir()
 
@@ -234,20 +234,20 @@ def test_a_fitness_may_change_the_folder_it_works_in(tmp_path, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_a_finished_run_gives_its_tasks_as_they_are(tmp_path):
+def test_resumed_finished_run_returns_same_tasks_object(tmp_path):
     tasks = te.Tasks([("level", i) for i in range(60)], descriptors=TASKS)
     options = {"bounds": (0, 1), "dim": 1, "evaluations": 100, "out": tmp_path / "run", "resume": True}
     for _ in range(2):
         assert te.solve(lambda x, t: -abs(x[0] - t[1]), tasks, **options).tasks is tasks
 
 
-# Between any two writes.
+# Power cuts and damaged files.
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", ["batch", "jax"])
-def test_a_power_cut_between_any_two_writes_loses_nothing(call, tmp_path, monkeypatch):
-    """The folder is copied whenever something is about to be synced or renamed, which is what a cut would leave."""
+def test_power_cut_between_any_two_writes_loses_nothing(call, tmp_path, monkeypatch):
+    """A copy of the folder, taken before each sync, rename or deletion, is what a power cut leaves behind."""
     straight = run(call=call, evaluations=800)
     out, copies = tmp_path / "run", []
 
@@ -269,7 +269,7 @@ def test_a_power_cut_between_any_two_writes_loses_nothing(call, tmp_path, monkey
         assert_same(run(call=call, evaluations=800, out=copy, resume=True), straight)
 
 
-def test_a_damaged_checkpoint_is_passed_over_with_a_word(tmp_path):
+def test_damaged_checkpoint_is_skipped_and_logged(tmp_path):
     out = tmp_path / "run"
     interrupted(out, 900, checkpoint_every=100)
     files = sorted((out / "checkpoints").iterdir())
@@ -281,29 +281,29 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_word(tmp_path):
     assert "is damaged (its bytes do not match the checksum in its name)" in (out / "run.log").read_text()
 
 
-def test_without_any_good_checkpoint_it_begins_again(tmp_path):
+def test_run_without_usable_checkpoint_starts_from_beginning(tmp_path):
     out = tmp_path / "run"
     interrupted(out, 900, checkpoint_every=100)
     for file in (out / "checkpoints").iterdir():
         file.write_bytes(b"")
     with pytest.raises(ValueError, match="has a result but no usable checkpoint"):
         run(out=out, resume=True)
-    (out / "result.npz").unlink()  # as if it had been killed
+    (out / "result.npz").unlink()  # a killed run has no result
     assert_same(run(out=out, resume=True), run())
     assert "begins again, since there is no checkpoint" in (out / "run.log").read_text()
 
 
-def test_a_result_that_is_damaged_is_made_again(tmp_path):
+def test_damaged_result_is_replaced_on_resume(tmp_path):
     out = tmp_path / "run"
     run(out=out)
     (out / "result.npz").write_bytes(b"nothing")
     assert_same(run(out=out, resume=True), run())
 
 
-# A full disk.
+# Full disks.
 
 
-def test_a_full_disk_stops_the_run_with_its_last_checkpoint_intact(tmp_path, monkeypatch):
+def test_full_disk_stops_run_and_keeps_last_checkpoint(tmp_path, monkeypatch):
     out, written = tmp_path / "run", []
     sync = os.fsync
 
@@ -333,7 +333,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", place], check=True)
 
 
-def test_a_disk_that_fills_up_loses_nothing(small_disk, tmp_path):
+def test_run_on_disk_that_fills_up_resumes_without_loss(small_disk, tmp_path):
     out = small_disk / "run"
 
     def fill(row):
@@ -348,10 +348,10 @@ def test_a_disk_that_fills_up_loses_nothing(small_disk, tmp_path):
     assert_same(run(out=out, resume=True), run())
 
 
-# What is refused.
+# Refused runs, warnings, and checkpoint intervals.
 
 
-def test_only_the_same_run_goes_on(tmp_path):
+def test_resume_rejects_different_arguments(tmp_path):
     out = tmp_path / "run"
     interrupted(out, 500)
     for options, what in (
@@ -380,12 +380,12 @@ def test_only_the_same_run_goes_on(tmp_path):
         run(out=out, resume=True)
 
 
-def test_resume_begins_a_run_that_is_not_there(tmp_path):
+def test_resume_without_existing_run_starts_new_run(tmp_path):
     assert_same(run(out=tmp_path / "new", resume=True), run())
 
 
 @pytest.mark.thorough
-def test_other_code_and_other_versions_are_told_of(tmp_path):
+def test_changed_code_and_changed_versions_warn(tmp_path):
     def first(solutions, tasks):
         return sphere(solutions, tasks)
 
@@ -421,15 +421,15 @@ class InAnAttribute:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("made", [in_a_closure, in_an_argument, InAnAttribute])
-def test_changed_values_of_the_fitness_are_told_of(tmp_path, made):
+def test_changed_values_in_fitness_warn(tmp_path, made):
     problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "out": tmp_path / "run", "resume": True}
     te.solve(made(np.zeros(3)), TASKS, evaluations=100, **problem)
-    te.solve(made(np.zeros(3)), TASKS, evaluations=200, **problem)  # without a warning, which would be an error
+    te.solve(made(np.zeros(3)), TASKS, evaluations=200, **problem)  # no warning here: pytest would raise it
     with pytest.warns(UserWarning, match="the code of the fitness has changed .*, or a value in it"):
         te.solve(made(np.ones(3)), TASKS, evaluations=300, **problem)
 
 
-def test_a_second_process_is_refused(tmp_path):
+def test_second_run_in_same_folder_is_refused(tmp_path):
     out, refused = tmp_path / "run", []
 
     def again(row):
@@ -454,14 +454,14 @@ def test_a_second_process_is_refused(tmp_path):
         (True, "not T"),
     ],
 )
-def test_how_often_must_make_sense(value, message, tmp_path):
+def test_invalid_checkpoint_every_raises_error(value, message, tmp_path):
     expected = rf"checkpoint_every must be a number of evaluations, or a time such as .*, {message}"
     with pytest.raises((ValueError, TypeError), match=expected):
         run(out=tmp_path / "run", checkpoint_every=value)
     assert not (tmp_path / "run").exists()
 
 
-def test_checkpoints_come_as_often_as_asked(tmp_path, monkeypatch):
+def test_checkpoints_are_saved_at_requested_interval(tmp_path, monkeypatch):
     saved = []
     monkeypatch.setattr(
         "taskelites.runs.checkpoint.Checkpoints.save", lambda self, position, *_: saved.append(position) or Path()
@@ -476,7 +476,7 @@ def test_checkpoints_come_as_often_as_asked(tmp_path, monkeypatch):
     assert saved == [1500]
 
 
-# The command, killed for real.
+# The command, killed by signals.
 
 SIMULATOR = """
 import time
@@ -521,7 +521,7 @@ def workers_of(pid):
     return [int(own) for own, parent, args in rows if int(parent) == pid and "worker_process.py" in args]
 
 
-# Each process compiles it anew, and the default takes twice as long for that.
+# Each process compiles the algorithm again, and the default one takes twice as long to compile.
 RUN = ("run", "sim:domain", "--algorithm", "mt-map-elites")
 
 
@@ -539,7 +539,7 @@ def alive(pids):
         pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
     ],
 )
-def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulator):
+def test_signals_end_workers_and_lose_nothing(number, status, simulator):
     process = start(*RUN, "--evaluations", 5000, "--out", "run", "--workers", 2, "--checkpoint-every", 200)
     wait_for(simulator / "run" / "checkpoints", process)
     workers = workers_of(process.pid)
@@ -562,12 +562,12 @@ def test_signals_leave_no_worker_behind_and_lose_nothing(number, status, simulat
         assert main([*RUN, "--evaluations", "5000", "--out", "straight", "--quiet"]) == 0
         assert_same(te.load("run"), te.load("straight"))
         assert main(["resume", "run", "--trust", "--quiet", "--evaluations", "5500"]) == 0
-        assert main(["resume", "run", "--trust", "--quiet"]) == 0  # with the budget that was given last
+        assert main(["resume", "run", "--trust", "--quiet"]) == 0  # with the last budget
     assert te.load("run").evaluations == 5500
 
 
 def kill_again_and_again(folder, kills, command, out):
-    """Run a command to its end, and kill it at random moments until then; return the number of kills.
+    """Run a command to its end after killing it at random moments; return the number of kills.
 
     A kill hits the run, its process group, or one of its workers, if it has any.
     """
@@ -598,7 +598,7 @@ def kill_again_and_again(folder, kills, command, out):
         assert process.returncode == -9, errors
 
 
-def test_killed_runs_find_what_they_would_have_found(simulator):
+def test_killed_run_equals_uninterrupted_run(simulator):
     kill_again_and_again(simulator, 1, (*RUN, "--evaluations", 4000), "run")
     with warnings.catch_warnings(action="ignore"):
         assert main([*RUN, "--evaluations", "4000", "--out", "straight", "--quiet"]) == 0
@@ -606,7 +606,7 @@ def test_killed_runs_find_what_they_would_have_found(simulator):
 
 
 def processes_in(folder):
-    """Return the IDs of all processes whose working directory is a folder, this one left out."""
+    """Return the IDs of all other processes whose working directory is the folder."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -629,12 +629,12 @@ OFTEN_KILLED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", OFTEN_KILLED)
-def test_run_that_is_killed_seventeen_times_loses_nothing(case, simulator):
+def test_run_killed_seventeen_times_loses_nothing(case, simulator):
     command = OFTEN_KILLED[case]
     assert kill_again_and_again(simulator, 17, command, "run") == 17
     assert processes_in(simulator) == []
     parts = ["."] if "--replicates" not in command else ["replicate-0", "replicate-1"]
-    if case == "async":  # it promises no bits
+    if case == "async":  # asynchronous runs are not reproducible
         found = te.load("run")
         assert found.task_evaluations.sum() == found.evaluations == 60_000
         return
@@ -645,7 +645,7 @@ def test_run_that_is_killed_seventeen_times_loses_nothing(case, simulator):
         assert_same(te.load(Path("run", part)), te.load(Path("straight", part)))
 
 
-def test_the_command_says_what_can_not_go_on(simulator, capsys):
+def test_command_names_runs_that_cannot_be_resumed(simulator, capsys):
     run(out="python")
     for arguments, message in (
         (["resume", "nowhere"], "there is no run folder 'nowhere'"),
@@ -662,7 +662,7 @@ def test_the_command_says_what_can_not_go_on(simulator, capsys):
         assert capsys.readouterr().err.splitlines()[-1] == f"taskelites: error: {message}"
 
 
-def test_a_failure_is_made_again(simulator, capsys):
+def test_replay_reproduces_failure(simulator, capsys):
     with warnings.catch_warnings(action="ignore"):
         assert main([*RUN, "--evaluations", "300", "--out", "run", "--quiet"]) == 0
     os.chdir("/")
@@ -679,11 +679,11 @@ def test_a_failure_is_made_again(simulator, capsys):
     assert main(["replay", str(simulator / "run"), "99999"]) == 2
 
 
-def test_a_folder_of_several_is_named_after_its_parts(tmp_path):
+def test_run_folder_creates_folder_of_replicate(tmp_path):
     assert RunFolder.part(tmp_path / "replicate-0").path.is_dir()
 
 
-CALLS_LEFT = []  # a global, so that it is no part of the fitness
+CALLS_LEFT = []  # global, so that it is not part of the fitness
 
 
 def fails_at_the_end(solutions, tasks):
@@ -691,7 +691,7 @@ def fails_at_the_end(solutions, tasks):
     return sphere(solutions, tasks)
 
 
-def test_a_budget_may_be_raised_where_a_point_of_its_history_lies_behind(tmp_path):
+def test_budget_can_be_raised_if_it_adds_history_point_already_passed(tmp_path):
     problem = {"bounds": (0, 1), "dim": 2, "call": "batch", "algorithm": "random", "batch_size": 1}
     CALLS_LEFT[:] = [0] * 9
     with pytest.raises(te.FitnessError):  # with points at 1, 2, 4, 5, 10, ... evaluations

@@ -1,4 +1,4 @@
-"""`solve` and `Optimizer`: what is repeatable, and every argument that is not the algorithm's."""
+"""`solve` and `Optimizer`: reproducibility, and all arguments except the settings of the algorithm."""
 
 import gc
 import hashlib
@@ -26,7 +26,7 @@ TASKS = np.linspace(0, 1, 250)[:, None]
 
 
 def exact(solution, task):
-    """Differences and a sum of two: every step is exactly rounded, in NumPy and in JAX alike."""
+    """Return a fitness that NumPy and JAX round alike, since it has only differences and a sum of two terms."""
     return -(abs(solution[0] - task[0]) + abs(solution[1] - task[0]))
 
 
@@ -55,7 +55,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.thorough
-def test_the_compile_cache_is_cleared_before_the_process_has_too_many_mappings(tmp_path, monkeypatch):
+def test_compile_cache_is_cleared_before_limit_of_memory_mappings(tmp_path, monkeypatch):
     cleared = []
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
     monkeypatch.setattr(compile_cache, "_MOST_MAPPINGS", tmp_path / "most")
@@ -70,7 +70,7 @@ def test_the_compile_cache_is_cleared_before_the_process_has_too_many_mappings(t
         cleared.clear()
 
 
-def test_equal_fitness_values_share_programs_and_others_free_theirs():
+def test_equal_fitness_objects_share_programs_and_unused_programs_are_freed():
     value = te.domain("arm", tasks=50).fitness
     first = programs_of(JaxFitness.made_of(value, 0))
     assert programs_of(JaxFitness.made_of(value, 0)) is first
@@ -82,7 +82,7 @@ def test_equal_fitness_values_share_programs_and_others_free_theirs():
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_a_run_compiles_at_most_six_programs(call):
+def test_run_compiles_at_most_six_programs(call):
     jax.clear_caches()
     compiled = []
 
@@ -96,18 +96,18 @@ def test_a_run_compiles_at_most_six_programs(call):
     assert 3 <= len(found) <= 6, found
 
 
-# What is repeatable, line by line.
+# Reproducibility.
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_the_same_seed_gives_the_same_bits_and_another_does_not(call):
+def test_same_seed_gives_same_bits_and_other_seed_does_not(call):
     first = run(call)
     assert_same(first, run(call))
     assert not np.array_equal(first.solutions, run(call, seed=5).solutions, equal_nan=True)
 
 
 @pytest.mark.parametrize("call", ["batch", *(pytest.param(call, marks=pytest.mark.slow) for call in ("each", "jax"))])
-def test_another_process_gives_the_same_bits(call):
+def test_result_is_bit_identical_in_another_process(call):
     script = f"""
         import hashlib, sys
         sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
@@ -129,22 +129,22 @@ def test_each_and_batch_agree_bit_for_bit():
 
 
 @pytest.mark.thorough
-def test_jax_in_64_bits_agrees_with_batch_bit_for_bit():
+def test_64_bit_jax_agrees_with_batch_bit_for_bit():
     with jax.enable_x64(True):
         compiled = run("jax")
     assert compiled.settings["bits"] == 64
     assert_same(compiled, run("batch"))
 
 
-def test_jax_runs_in_the_precision_that_the_user_has():
+def test_jax_run_uses_precision_of_user():
     assert run("jax").settings["bits"] == 32
     assert run("jax").solutions.dtype == np.float32
     assert run("batch").solutions.dtype == np.float64
-    assert jnp.zeros(1).dtype == jnp.float32  # and the user's switch is as it was
+    assert jnp.zeros(1).dtype == jnp.float32  # the user's precision is unchanged
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_replicates_are_the_runs_of_the_following_seeds(call):
+def test_replicates_equal_runs_with_consecutive_seeds(call):
     results = run(call, replicates=3)
     assert len(results) == 3
     for i, result in enumerate(results):
@@ -153,8 +153,8 @@ def test_replicates_are_the_runs_of_the_following_seeds(call):
 
 
 @pytest.mark.thorough
-def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
-    """As on an accelerator, where one program holds all of them."""
+def test_replicates_in_one_program_equal_runs_with_consecutive_seeds():
+    """On an accelerator, one program runs all replicates."""
     job = make_job(exact, TASKS, bounds=(0, 1), dim=2, call="jax", algorithm="mt-map-elites", evaluations=2000)
     together = JaxLoop(job, [Recorder(job, seed) for seed in (4, 5, 6)], Control())
     together.run()
@@ -162,15 +162,15 @@ def test_replicates_side_by_side_are_the_runs_of_the_following_seeds():
         assert_same(result, run("jax", seed=4 + i, algorithm="mt-map-elites"))
 
 
-def test_one_replicate_is_a_list_of_one():
+def test_one_replicate_returns_list_of_one_result():
     (only,) = run(replicates=1)
     assert_same(only, run())
 
 
-# The loop by hand is the loop of `solve`.
+# Ask and tell.
 
 
-def test_ask_and_tell_is_solve():
+def test_ask_and_tell_equals_solve():
     optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=2, seed=4)
     while optimizer.evaluations < 2000:
         candidates = optimizer.ask(at_most=2000 - optimizer.evaluations)
@@ -180,7 +180,7 @@ def test_ask_and_tell_is_solve():
     assert by_hand.evaluations == 2000
 
 
-def test_what_ask_gave_may_be_changed_without_harm():
+def test_fitness_may_modify_its_solutions():
     def vandal(solutions, tasks):
         values = exact_batch(solutions, tasks)
         solutions[:] = 99.0
@@ -189,11 +189,11 @@ def test_what_ask_gave_may_be_changed_without_harm():
     assert_same(te.solve(vandal, TASKS, bounds=(0, 1), dim=2, call="batch", evaluations=2000, seed=4), run("batch"))
 
 
-# What comes out.
+# Results and history.
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_the_archive_holds_what_it_says(call):
+def test_result_arrays_are_consistent(call):
     result = run(call)
     assert np.allclose(exact_batch(result.solutions, TASKS)[result.solved], result.fitness[result.solved], atol=1e-6)
     assert np.isnan(result.fitness[~result.solved]).all()
@@ -204,7 +204,7 @@ def test_the_archive_holds_what_it_says(call):
     assert result.last_improved.max() <= 2000
 
 
-def test_the_history_has_a_row_a_logged_point():
+def test_history_has_one_row_per_logged_point():
     history = run(evaluations=100_000, algorithm="mt-map-elites").history
     assert history["evaluations"][0] == 64
     assert history["evaluations"][-1] == 100_000
@@ -215,7 +215,7 @@ def test_the_history_has_a_row_a_logged_point():
     assert len({len(column) for column in history.values()}) == 1
 
 
-def test_the_callback_sees_every_row():
+def test_callback_receives_every_history_row():
     rows = []
     result = run(callback=rows.append)
     assert [row["evaluations"] for row in rows] == result.history["evaluations"].tolist()
@@ -236,7 +236,7 @@ def test_failures_are_counted_and_reported_once():
     assert np.isfinite(result.fitness[result.solved]).all()
 
 
-def test_nothing_solved_is_said():
+def test_run_without_solved_task_warns():
     with pytest.warns(te.errors.FitnessWarning, match="no task was solved"):
         result = te.solve(lambda x, t: float("-inf"), TASKS, bounds=(0, 1), dim=2, evaluations=70)
     assert result.coverage == 0
@@ -249,7 +249,7 @@ def test_nothing_solved_is_said():
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", FUNCTIONS)
 @pytest.mark.parametrize("budget", [3, 5, 20, 69, 500])
-def test_known_solutions_are_evaluated_first(call, budget):
+def test_initial_solutions_are_evaluated_first(call, budget):
     known = np.repeat(TASKS[[10, 20, 30, 40, 50]], 2, axis=1)
     result = run(call, initial=(known, [10, 20, 30, 40, 50]), evaluations=budget)
     assert result.evaluations == budget
@@ -259,7 +259,7 @@ def test_known_solutions_are_evaluated_first(call, budget):
 
 
 @pytest.mark.thorough
-def test_known_solutions_without_tasks_go_to_random_ones():
+def test_initial_solutions_without_tasks_are_evaluated_on_random_tasks():
     known = np.full((100, 2), 0.5)
     result = run(initial=known, evaluations=100)
     assert result.solved.sum() > 60
@@ -275,7 +275,7 @@ def test_known_solutions_without_tasks_go_to_random_ones():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("target", [-0.2, np.full(250, -0.2), te.Target(-0.1, share=0.5)])
-def test_the_target_stops_all_kinds_of_calls_at_the_same_step(target):
+def test_target_stops_batch_and_jax_at_same_step(target):
     with jax.enable_x64(True):
         compiled = run("jax", target=target, evaluations=200_000)
     batch = run("batch", target=target, evaluations=200_000)
@@ -287,13 +287,13 @@ def test_the_target_stops_all_kinds_of_calls_at_the_same_step(target):
 
 
 @pytest.mark.thorough
-def test_a_target_out_of_reach_spends_the_budget():
+def test_unreachable_target_uses_whole_budget():
     assert run(target=1.0).evaluations == 2000
     assert run("jax", target=1.0, evaluations=2001).evaluations == 2001
 
 
 @pytest.mark.thorough
-def test_replicates_reach_their_target_each_in_its_own_time():
+def test_each_replicate_stops_when_it_reaches_target():
     results = run("jax", target=-0.3, evaluations=100_000, replicates=3, algorithm="mt-map-elites")
     assert len({result.evaluations for result in results}) > 1
     job = make_job(
@@ -306,11 +306,11 @@ def test_replicates_reach_their_target_each_in_its_own_time():
         assert side_by_side.evaluations == alone.evaluations
 
 
-# Tasks of every kind.
+# Kinds of tasks.
 
 
 @pytest.mark.parametrize("call", ["each", "batch"])
-def test_objects_reach_the_fitness_as_they_are(call):
+def test_fitness_receives_task_objects_unchanged(call):
     names = [f"{i / 250:.3f}" for i in range(250)]
 
     def each(solution, name):
@@ -326,7 +326,7 @@ def test_objects_reach_the_fitness_as_they_are(call):
     assert by_name.solved.sum() > 100
 
 
-def test_a_distance_function_and_its_matrix_give_the_same_run():
+def test_distance_function_and_distance_matrix_give_same_run():
     def distance(a, b):
         return abs(a - b)
 
@@ -342,13 +342,13 @@ def test_a_distance_function_and_its_matrix_give_the_same_run():
 
 
 @pytest.mark.thorough
-def test_one_task_is_legal():
+def test_single_task_is_solved():
     result = te.solve(sphere_each, [[0.5]], bounds=(0, 1), dim=1, evaluations=3000)
     assert abs(result.solutions[0, 0] - 0.5) < 1e-3
 
 
 @pytest.mark.thorough
-def test_more_tasks_than_a_table_holds(monkeypatch):
+def test_tasks_beyond_neighbour_table_limit_are_solved(monkeypatch):
     monkeypatch.setattr(te.tasks, "TABLE_LIMIT", 100)
     result = te.solve(
         lambda x, t: -jnp.abs(x - t[0]).sum(), TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=50_000
@@ -356,7 +356,7 @@ def test_more_tasks_than_a_table_holds(monkeypatch):
     assert result.fitness.min() > -0.05
 
 
-def test_a_wide_box_is_searched_as_well_as_the_unit_one():
+def test_wide_box_gives_same_fitness_as_unit_box():
     def wide(solutions, tasks):
         return -np.abs((solutions - [-500, 3]) / [1000, 1e-3] - tasks[:, :1]).sum(axis=1)
 
@@ -365,10 +365,10 @@ def test_a_wide_box_is_searched_as_well_as_the_unit_one():
     assert np.allclose(result.fitness, unit.fitness, atol=1e-6)
 
 
-# out=, errors, Ctrl-C: nothing is lost.
+# Output folder, errors and Ctrl-C.
 
 
-def test_out_holds_the_result(tmp_path):
+def test_out_folder_contains_result(tmp_path):
     result = run(out=tmp_path / "first")
     assert_same(te.load(tmp_path / "first"), result)
     names = [".lock", "checkpoints", "metrics.csv", "result.npz", "run.json", "run.log", "settings.json"]
@@ -380,7 +380,7 @@ def test_out_holds_the_result(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["each", "batch"])
-def test_an_error_keeps_what_was_found(call, tmp_path):
+def test_error_keeps_results_so_far(call, tmp_path):
     counted = []
 
     def fails_late(solutions, tasks):
@@ -401,7 +401,7 @@ def test_an_error_keeps_what_was_found(call, tmp_path):
     assert np.array_equal(kept.solutions, run(call, evaluations=told).solutions, equal_nan=True)
 
 
-def test_ctrl_c_keeps_what_was_found(tmp_path):
+def test_ctrl_c_keeps_results_so_far(tmp_path):
     import signal
 
     counted = []
@@ -422,7 +422,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_ends_a_compiled_run_too():
+def test_ctrl_c_stops_compiled_run():
     import signal
 
     def interrupt(row):
@@ -434,7 +434,7 @@ def test_ctrl_c_ends_a_compiled_run_too():
     assert 1000 < caught.value.result.evaluations < 10_000
 
 
-def test_a_second_ctrl_c_is_raised_at_once():
+def test_second_ctrl_c_raises_immediately():
     import signal
 
     def stubborn(solution, task):
@@ -447,7 +447,7 @@ def test_a_second_ctrl_c_is_raised_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_progress_shows_lines_where_there_is_no_terminal(capsys):
+def test_progress_without_terminal_prints_lines(capsys):
     run(progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("exact_batch: 64 of 2,000 evaluations, coverage ")
@@ -458,8 +458,8 @@ def test_progress_shows_lines_where_there_is_no_terminal(capsys):
 
 
 @pytest.mark.thorough
-def test_what_a_jax_fitness_reads_may_change_between_runs():
-    """A function is compiled anew for each run, since nothing tells what it reads."""
+def test_jax_fitness_may_read_variable_that_changes_between_runs():
+    """Each run compiles its fitness again, since the variables that it reads are unknown."""
     level = [1.0]
 
     def fitness(solution, task):
@@ -473,7 +473,7 @@ def test_what_a_jax_fitness_reads_may_change_between_runs():
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("mine"), SystemExit(3)])
-def test_whatever_stops_a_run_takes_along_what_was_found(problem, tmp_path):
+def test_exception_from_callback_carries_results_so_far(problem, tmp_path):
     def stops(row):
         if row["evaluations"] > 500:
             raise problem
@@ -484,7 +484,7 @@ def test_whatever_stops_a_run_takes_along_what_was_found(problem, tmp_path):
     assert te.load(tmp_path / "run").evaluations == caught.value.result.evaluations
 
 
-def test_finished_replicates_are_not_lost_with_the_one_that_failed(tmp_path):
+def test_finished_replicates_are_kept_if_later_one_fails(tmp_path):
     counted = []
 
     def third_fails(solutions, tasks):
@@ -502,7 +502,7 @@ def test_finished_replicates_are_not_lost_with_the_one_that_failed(tmp_path):
         te.load(tmp_path / "several")
 
 
-def test_a_disk_that_fails_at_the_end_does_not_take_the_result(tmp_path, monkeypatch):
+def test_error_while_writing_result_carries_result(tmp_path, monkeypatch):
     from taskelites.runs import RunFolder
 
     def full(self, result):
@@ -515,7 +515,7 @@ def test_a_disk_that_fails_at_the_end_does_not_take_the_result(tmp_path, monkeyp
 
 
 @pytest.mark.thorough
-def test_solutions_in_32_bits_stay_within_bounds_that_are_not_32_bit_numbers():
+def test_32_bit_solutions_stay_within_64_bit_bounds():
     bounds = [(0.1, 0.3), (-0.7, 0.1)]
     result = te.solve(lambda x, t: x[0] - x[1], TASKS, bounds=bounds, call="jax", evaluations=5000)
     solutions = result.solutions[result.solved].astype(np.float64)
@@ -526,7 +526,7 @@ def test_solutions_in_32_bits_stay_within_bounds_that_are_not_32_bit_numbers():
 
 
 @pytest.mark.thorough
-def test_an_error_inside_a_compiled_run_is_a_fitness_error():
+def test_error_inside_compiled_run_raises_fitness_error():
     import jax
 
     def host(solution):
@@ -540,7 +540,7 @@ def test_an_error_inside_a_compiled_run_is_a_fitness_error():
     assert caught.value.result.evaluations == 0
 
 
-def test_jax_still_marks_an_error_inside_a_compiled_program():
+def test_jax_marks_errors_inside_compiled_programs():
     import jax
 
     from taskelites.evaluation import compiled_errors
@@ -552,7 +552,7 @@ def test_jax_still_marks_an_error_inside_a_compiled_program():
     def program(value):
         return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), value)
 
-    for call in range(4):  # from the second on, JAX raises another type
+    for call in range(4):  # from the second call on, JAX raises another type
         with pytest.raises((jax.errors.JaxRuntimeError, ValueError)) as caught:
             program(jnp.float32(call)).block_until_ready()
         assert str(caught.value).startswith("INTERNAL: "), "JAX words its errors anew; adapt `_is_of_jax`"
@@ -565,7 +565,7 @@ def test_jax_still_marks_an_error_inside_a_compiled_program():
         raise ValueError("mine")
 
 
-def test_settings_that_are_no_dataclass_lose_nothing():
+def test_algorithm_settings_need_not_be_dataclass():
     class Plain:
         name = "plain"
 
@@ -586,4 +586,4 @@ def test_replicates_share_one_compiled_program():
     te.solve(fitness, TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=200)
     alone = len(traces)
     te.solve(fitness, TASKS, bounds=(0, 1), dim=2, call="jax", evaluations=200, replicates=4)
-    assert len(traces) <= 2 * alone  # not once for each of the four
+    assert len(traces) <= 2 * alone  # not once per replicate

@@ -1,4 +1,4 @@
-"""mypy reports misspelled and mistyped arguments, and accepts the right ones."""
+"""mypy reports misspelled and mistyped arguments, and accepts correct ones."""
 
 import inspect
 import os
@@ -89,7 +89,7 @@ result.extend(tasks, fitness, evaluations=100, call="batch", out="more", algorit
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory):
-    """The numbers of the lines with errors, by the name of the file."""
+    """Return the line numbers of the errors that mypy reports, per file."""
     folder = tmp_path_factory.mktemp("typing")
     (folder / "mistakes.py").write_text(GIVEN + MISTAKES)
     (folder / "right.py").write_text(GIVEN + RIGHT)
@@ -107,7 +107,7 @@ def reported(tmp_path_factory):
     return {name: {int(line) for file, line in errors if file == name} for name in ("mistakes.py", "right.py")}
 
 
-def test_each_mistake_is_reported(reported):
+def test_mypy_reports_every_mistake(reported):
     lines = (GIVEN + MISTAKES).splitlines()
     first = GIVEN.count("\n") + 2
     missed = [lines[number - 1] for number in range(first, len(lines) + 1) if number not in reported["mistakes.py"]]
@@ -115,18 +115,18 @@ def test_each_mistake_is_reported(reported):
     assert min(reported["mistakes.py"]) == first
 
 
-def test_right_uses_pass(reported):
+def test_mypy_accepts_correct_calls(reported):
     lines = (GIVEN + RIGHT).splitlines()
     assert [lines[number - 1] for number in sorted(reported["right.py"])] == []
 
 
-def test_typed_keywords_are_those_of_solve():
+def test_typed_keywords_equal_parameters_of_solve():
     typed = set(SolveKeywords.__annotations__) | {"fitness", "tasks", "evaluations", "replicates"}
     assert typed == set(inspect.signature(te.solve).parameters)
 
 
 @pytest.mark.parametrize("name", ["solve", "compare", "reevaluate", "cover", "transfer"])
-def test_help_names_the_evaluation_keywords(name):
+def test_signatures_contain_evaluation_keywords_with_their_defaults(name):
     parameters = inspect.signature(getattr(te, name)).parameters
     usual = EvaluationOptions()
     for keyword in EvaluationKeywords.__annotations__:

@@ -1,9 +1,9 @@
-"""How much one has to read to follow a run."""
+"""Limit the code that one must read to follow a run."""
 
 from walk import walk
 
 
-def test_one_solve_goes_through_few_files_and_functions():
+def test_solve_calls_few_functions_in_few_files():
     found = walk()
     assert "search/stepper.py" in found
     assert len(found) <= 10, list(found)
