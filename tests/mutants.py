@@ -88,7 +88,7 @@ HISTORY = (
 )
 ROUNDS = ("test_in_step.py::test_run_interrupted_inside_round_resumes_bit_for_bit[408]",)
 FAILURES = ("test_resume.py::test_failures_are_counted_once_in_run_that_is_interrupted_repeatedly",)
-DISPATCHER = ("test_search.py::test_each_and_batch_agree_bit_for_bit", "test_workers.py::test_retries_end")
+DISPATCHER = ("test_search.py::test_each_and_batch_agree_bit_for_bit", "test_workers.py::test_retries_are_limited")
 CHECKPOINT = (
     "test_checkpoint.py::test_flipped_bit_is_detected_as_damage",
     "test_checkpoint.py::test_old_checkpoints_are_removed_after_new_one_is_synced",

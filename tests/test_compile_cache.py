@@ -1,4 +1,4 @@
-"""Where JAX keeps compiled programs between commands; tests/search/test_search.py tests those in memory."""
+"""The cache of compiled programs on disk. tests/search/test_search.py tests the cache in memory."""
 
 import jax
 import pytest
@@ -7,7 +7,7 @@ from taskelites import compile_cache
 
 
 class Unset:
-    """JAX's configuration of a user who has set nothing."""
+    """JAX configuration without settings of the user."""
 
     jax_compilation_cache_dir = None
     jax_enable_compilation_cache = True
@@ -19,16 +19,16 @@ class Unset:
         self.updated[name] = value
 
 
-def test_a_folder_that_the_user_chose_stays():
+def test_cache_folder_chosen_by_user_is_kept():
     before = jax.config.jax_compilation_cache_dir
-    assert before  # of the tests themselves
+    assert before  # set for the tests themselves
     compile_cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir == before
 
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("enabled", [True, False])
-def test_programs_are_kept_unless_jax_is_told_otherwise(enabled, tmp_path, monkeypatch):
+def test_programs_are_cached_unless_disabled_in_jax(enabled, tmp_path, monkeypatch):
     config = Unset()
     config.jax_enable_compilation_cache = enabled
     monkeypatch.setenv("TASKELITES_CACHE", str(tmp_path))

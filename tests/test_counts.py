@@ -1,4 +1,4 @@
-"""Messages use the singular for one: tasks, runs, rows."""
+"""Messages use the singular for one task, run or row."""
 
 import re
 import warnings
@@ -9,7 +9,7 @@ import pytest
 import taskelites as te
 from taskelites.cli import main
 
-# "1 tasks", but neither "11 tasks" nor "1 of 2 runs" nor "0.1 samples".
+# Matches "1 tasks", but not "11 tasks", "1 of 2 runs" or "0.1 samples".
 WRONG = re.compile(r"(?<![\d.,])1 (?!(?:is|was|has|as)\b)[a-z]+s\b")
 
 
@@ -19,7 +19,7 @@ def one(**options):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_texts_on_one_task_and_one_run(tmp_path):
+def test_texts_use_singular_for_one_task_and_one_run(tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = one(out=tmp_path / "run")
@@ -34,13 +34,13 @@ def test_texts_on_one_task_and_one_run(tmp_path):
     assert repr(tasks) == "<Tasks: 1 row of 1 descriptor, Euclidean distance>"
 
 
-def test_the_only_evaluation_fails():
+def test_error_uses_singular_for_one_failed_evaluation():
     failed = pytest.raises(te.FitnessError, match=r"^the only evaluation failed: ")
     with warnings.catch_warnings(action="ignore"), failed:
         te.solve(lambda x, t: 1 / 0, [[0.5]], bounds=(0, 1), dim=1, evaluations=1, algorithm="random")
 
 
-def test_the_command_counts_one(tmp_path, monkeypatch, capsys):
+def test_command_output_uses_singular(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings(action="ignore"):
         arguments = ["--tasks", "1", "--evaluations", "1", "--algorithm", "random", "--quiet", "--out", "run"]
@@ -52,7 +52,7 @@ def test_the_command_counts_one(tmp_path, monkeypatch, capsys):
     assert not WRONG.search(output.out + output.err)
 
 
-def test_a_lambda_has_no_name(tmp_path):
+def test_run_of_lambda_is_named_fitness(tmp_path):
     with warnings.catch_warnings(action="ignore"):
         result = te.solve(lambda x, t: float(x[0]), [[0.5]], bounds=(0, 1), dim=1, evaluations=5, algorithm="random")
     assert result.settings["problem"] == "fitness"
@@ -61,7 +61,7 @@ def test_a_lambda_has_no_name(tmp_path):
     assert "lambda" not in page.read_text().split("<script")[0]
 
 
-def test_a_function_names_its_run():
+def test_run_is_named_after_its_fitness():
     def height(solution, task):
         return float(np.sum(solution))
 

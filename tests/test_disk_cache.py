@@ -1,4 +1,4 @@
-"""Arrays and programs that commands keep in the user's cache folder."""
+"""Commands cache arrays and compiled programs in the user's cache folder."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def doubled(values, factor):
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """Let commands keep every array, however fast it is computed."""
+    """Cache every array, even if its computation is fast."""
     monkeypatch.setenv("TASKELITES_CACHE", str(tmp_path))
     monkeypatch.setattr(disk_cache, "_LEAST_SECONDS", -1)
     calls.clear()
@@ -32,7 +32,7 @@ def files(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_an_array_is_computed_once_per_input(kept):
+def test_array_is_computed_once_per_input(kept):
     values = np.arange(3.0)
     assert cached_array(doubled, values, 2).tolist() == cached_array(doubled, values, 2).tolist() == [0.0, 2.0, 4.0]
     assert cached_array(doubled, values + 1, 2).tolist() == [2.0, 4.0, 6.0]
@@ -42,7 +42,7 @@ def test_an_array_is_computed_once_per_input(kept):
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"x" * 99])
-def test_a_damaged_file_is_not_used(kept, damage):
+def test_damaged_file_is_not_used(kept, damage):
     cached_array(doubled, np.arange(3.0), 2)
     (path,) = files(kept)
     path.write_bytes(damage(path.read_bytes()))
@@ -50,7 +50,7 @@ def test_a_damaged_file_is_not_used(kept, damage):
     assert calls == [2, 2]
 
 
-def test_a_flipped_bit_is_noticed(kept):
+def test_flipped_bit_is_detected(kept):
     values = np.random.default_rng(0).random(100)
     expected = cached_array(doubled, values, 2)
     (path,) = files(kept)
@@ -61,19 +61,19 @@ def test_a_flipped_bit_is_noticed(kept):
     assert calls == [2, 2]
 
 
-def test_nothing_is_written_outside_of_a_command(tmp_path, monkeypatch):
+def test_nothing_is_cached_outside_of_commands(tmp_path, monkeypatch):
     monkeypatch.setenv("TASKELITES_CACHE", str(tmp_path))
     monkeypatch.setattr(disk_cache, "_LEAST_SECONDS", -1)
     cached_array(doubled, np.arange(3.0), 2)
     assert files(tmp_path) == []
 
 
-def test_the_cache_can_be_switched_off(monkeypatch):
+def test_cache_can_be_switched_off(monkeypatch):
     monkeypatch.setenv("TASKELITES_CACHE", "off")
     assert cache_folder("arrays") is None
 
 
-def test_without_a_home_nothing_is_kept(monkeypatch):
+def test_no_cache_folder_without_home_folder(monkeypatch):
     def nowhere():
         raise RuntimeError("Could not determine home directory.")
 
@@ -83,7 +83,7 @@ def test_without_a_home_nothing_is_kept(monkeypatch):
     assert cache_folder("arrays") is None
 
 
-def test_the_oldest_files_are_removed_when_there_are_too_many_bytes(tmp_path, monkeypatch):
+def test_oldest_files_are_removed_when_cache_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setenv("TASKELITES_CACHE", str(tmp_path))
     monkeypatch.setattr(disk_cache, "_MOST_BYTES", 25)
     folder = cache_folder("arrays")
@@ -96,7 +96,7 @@ def test_the_oldest_files_are_removed_when_there_are_too_many_bytes(tmp_path, mo
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("chosen", ["here", "off"])
-def test_a_command_keeps_its_programs_and_arrays(chosen, tmp_path):
+def test_command_caches_programs_and_arrays_unless_switched_off(chosen, tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     environment["TASKELITES_CACHE"] = "off" if chosen == "off" else str(tmp_path / chosen)
     for out in ("first", "second"):

@@ -1,4 +1,4 @@
-"""Signals: the first one is recorded, and a closed terminal ends no run before it is saved."""
+"""Signals: the first one is recorded, and a closed terminal does not end a run before it is saved."""
 
 import os
 import pty
@@ -18,16 +18,16 @@ def usual_hangup():
     signal.signal(signal.SIGHUP, before)
 
 
-def test_a_hangup_is_recorded_and_a_second_one_does_no_harm(usual_hangup):
+def test_hangup_is_recorded_and_second_hangup_is_harmless(usual_hangup):
     with Interruption() as interruption:
         for _ in range(2):
-            assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL  # which would end the tests
+            assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL  # the default would end the tests
             os.kill(os.getpid(), signal.SIGHUP)
             assert interruption.signal == signal.SIGHUP
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
-def test_an_ignored_hangup_stays_ignored(usual_hangup):
+def test_ignored_hangup_stays_ignored(usual_hangup):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
     with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGHUP)
@@ -49,7 +49,7 @@ with Interruption() as interruption:
 """
 
 
-def test_a_closed_terminal_does_not_keep_a_run_from_saving(tmp_path):
+def test_run_is_saved_after_its_terminal_is_closed(tmp_path):
     terminal, inside = pty.openpty()
     run = subprocess.Popen(
         [sys.executable, "-c", CLOSED, tmp_path / "saved"],

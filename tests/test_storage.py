@@ -1,4 +1,4 @@
-"""Files are read with limits: on what they unpack to, on their shapes, on the depth of their JSON."""
+"""Files are read with limits on their unpacked size, the shapes of arrays and the depth of JSON."""
 
 import errno
 import io
@@ -40,7 +40,7 @@ def header(shape, dtype="<f8"):
 
 @pytest.fixture
 def unread(monkeypatch):
-    """Reading an array, which takes memory, is an error."""
+    """Fail if an array is read, which takes memory."""
 
     def fail(*_, **__):
         raise AssertionError("memory was taken")
@@ -49,8 +49,8 @@ def unread(monkeypatch):
 
 
 @pytest.mark.usefixtures("unread")
-def test_a_small_file_does_not_become_a_large_one(tmp_path):
-    size = 2**27 + 1  # of 8 bytes: 1 GiB and a bit
+def test_small_file_that_unpacks_to_large_array_is_rejected(tmp_path):
+    size = 2**27 + 1  # values of 8 bytes: slightly more than 1 GiB
     path = tmp_path / "result.npz"
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
@@ -79,7 +79,7 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path):
         ({"fitness": np.zeros(3)}, "it has no 'solutions'"),
     ],
 )
-def test_arrays_must_fit_together_before_they_are_read(arrays, reason):
+def test_array_headers_are_checked_before_arrays_are_read(arrays, reason):
     with pytest.raises(ValueError, match=reason):
         ArrayFile(npz(**arrays)).read(LAYOUT)
 
@@ -100,14 +100,14 @@ def test_arrays_must_fit_together_before_they_are_read(arrays, reason):
         b"",
     ],
 )
-def test_a_header_that_lies_is_found_out(data):
+def test_invalid_array_header_is_rejected(data):
     with pytest.raises(storage.MALFORMED):
         ArrayFile(zipped(fitness=data, solutions=header((3, 2)) + bytes(48))).read(LAYOUT)
     with pytest.raises(storage.MALFORMED):
         read_array(io.BytesIO(data))
 
 
-def test_what_is_right_is_read():
+def test_valid_arrays_are_read():
     arrays = ARRAYS | {"history_a": np.arange(5), "history_b": np.ones(5)}
     for compressed in (True, False):
         found = ArrayFile(npz(compressed, **arrays)).read(LAYOUT)
@@ -115,7 +115,7 @@ def test_what_is_right_is_read():
     assert ArrayFile(npz(fitness=np.zeros(0))).read(LAYOUT, optional=["solutions"])["fitness"].shape == (0,)
 
 
-def test_two_members_of_one_name_are_refused():
+def test_duplicate_member_names_are_rejected():
     stream = npz(**ARRAYS)
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(stream, "a") as file:
         file.writestr("fitness.npy", header((3,)) + bytes(24))
@@ -123,7 +123,7 @@ def test_two_members_of_one_name_are_refused():
         ArrayFile(stream)
 
 
-def test_a_member_that_was_lost_is_noticed(tmp_path):
+def test_missing_member_is_detected(tmp_path):
     path = tmp_path / "arrays.npz"
     storage.write_arrays(path, {"fitness": np.zeros(3), "solutions": np.zeros((3, 2))}, {"format": "note"})
     with np.load(path) as file:
@@ -138,7 +138,7 @@ def test_a_member_that_was_lost_is_noticed(tmp_path):
             file.read(LAYOUT, optional=["solutions"])
 
 
-def test_a_file_above_the_limit_is_written_so_that_it_can_be_read(tmp_path, monkeypatch):
+def test_arrays_above_size_limit_can_be_read_back(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "MOST_UNPACKED", 10_000)
     storage.write_arrays(tmp_path / "large.npz", {"fitness": np.zeros(5000)})
     assert (tmp_path / "large.npz").stat().st_size > 40_000
@@ -149,7 +149,7 @@ def test_a_file_above_the_limit_is_written_so_that_it_can_be_read(tmp_path, monk
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a": ' * 200 + "1" + "}" * 200, "3", "[]", "{", "", '{"a": 1' + "0" * 5000 + "}"]
 )
-def test_json_that_is_no_document_is_refused(text, tmp_path):
+def test_invalid_json_document_is_rejected(text, tmp_path):
     (tmp_path / "note.json").write_text(text)
     with pytest.raises(te.StorageError, match=r"note\.json' is damaged or not a note \(.*\); write it again"):
         read_json(tmp_path / "note.json", expected="note", newest=2, what="not a note", remedy="write it again")
@@ -158,13 +158,13 @@ def test_json_that_is_no_document_is_refused(text, tmp_path):
 
 
 @pytest.mark.parametrize("version", ["1", None, True, -1, 1.5, float("nan"), float("inf"), [], 10**400])
-def test_a_version_must_be_a_whole_number(version, tmp_path):
+def test_invalid_format_version_is_rejected(version, tmp_path):
     write_json(tmp_path / "note.json", {"format": "note", "version": version})
     with pytest.raises(te.StorageError, match=r"note\.json"):
         read_json(tmp_path / "note.json", expected="note", newest=2, what="not a note", remedy="write it again")
 
 
-def test_long_json_is_refused_when_it_is_written_and_read(tmp_path, monkeypatch):
+def test_too_long_json_is_neither_written_nor_read(tmp_path, monkeypatch):
     write_json(tmp_path / "note.json", {"format": "note", "version": 2, "text": "x" * 500})
     monkeypatch.setattr(storage, "MOST_TEXT", 400)
     with pytest.raises(ValueError, match="characters of JSON, and at most 400 can be read"):
@@ -175,13 +175,13 @@ def test_long_json_is_refused_when_it_is_written_and_read(tmp_path, monkeypatch)
         read_json(tmp_path / "note.json", expected="note", newest=2, what="not a note", remedy="write it again")
 
 
-def test_an_edited_document_is_refused_until_the_user_wants_it(tmp_path):
+def test_edited_document_is_rejected_until_checksum_is_null(tmp_path):
     path = tmp_path / "note.json"
     write_json(path, {"format": "note", "version": 2, "numbers": [0.1, float("inf")], "text": "é\udc80"})
     options = {"expected": "note", "newest": 2, "what": "not a note", "remedy": "write it again"}
     document = read_json(path, **options)
     assert document == {"format": "note", "version": 2, "numbers": [0.1, float("inf")], "text": "é\udc80"}
-    path.write_text(json.dumps(json.loads(path.read_text())))  # in another layout
+    path.write_text(json.dumps(json.loads(path.read_text())))  # only the layout changes
     assert read_json(path, **options) == document
     edited = json.loads(path.read_text()) | {"numbers": [0.2]}
     path.write_text(json.dumps(edited))
@@ -195,7 +195,7 @@ def test_an_edited_document_is_refused_until_the_user_wants_it(tmp_path):
         read_json(path, **options)
 
 
-def test_nothing_is_written_through_a_link(tmp_path):
+def test_writing_does_not_follow_symlinks(tmp_path):
     precious, link = tmp_path / "precious", tmp_path / "link.txt"
     precious.write_text("x")
     link.symlink_to(precious)
@@ -208,7 +208,7 @@ def test_nothing_is_written_through_a_link(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["link.txt", "precious"]
 
 
-def test_a_link_that_appears_at_the_last_moment_is_not_followed(tmp_path, monkeypatch):
+def test_symlink_created_after_check_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "link.txt").symlink_to(tmp_path / "precious")
     monkeypatch.setattr(Path, "is_symlink", lambda self: False)
     with pytest.raises(te.StorageError, match=r"could not write '.*link\.txt'"), appending(tmp_path / "link.txt"):
@@ -226,7 +226,7 @@ def test_lone_surrogates_are_written_as_escapes(tmp_path):
     assert len(storage.file_name("a\ud800" * 50)) == 60
 
 
-# Texts from pandas, the members of a file of which only the names are read, and the cache, which only this user writes.
+# Exceptions: the cache, which only this user writes; JSON from pandas; a file of which only member names are read.
 OTHERS = {
     "np.load(": {"disk_cache.py"},
     "json.load": {"experiments/comparison/comparison.py"},
@@ -235,7 +235,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("call", OTHERS)
-def test_no_other_module_reads_arrays_or_json(call):
+def test_only_storage_module_reads_arrays_and_json(call):
     root = Path(storage.__file__).parent
     code = {path: [line for line in path.read_text().splitlines() if ">>>" not in line] for path in root.rglob("*.py")}
     found = {str(path.relative_to(root)) for path, lines in code.items() if any(call in line for line in lines)}

@@ -1,4 +1,4 @@
-"""Bounds near the largest float: every algorithm of the registry gives finite candidates inside them."""
+"""Bounds near the largest float: every registered algorithm returns finite candidates within them."""
 
 import warnings
 
@@ -26,7 +26,7 @@ def normalised(solutions, lower, upper):
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_candidates_are_finite_and_inside(algorithm, bounds):
+def test_candidates_are_finite_and_within_bounds(algorithm, bounds):
     lower, upper = np.array(bounds).T
     seen = []
 
@@ -50,7 +50,7 @@ def test_candidates_are_finite_and_inside(algorithm, bounds):
     assert np.allclose(result.fitness[result.solved], -np.abs(found - TASKS[result.solved]).sum(axis=1))
 
 
-def test_a_power_of_two_changes_no_decision():
+def test_scaling_bounds_by_power_of_two_scales_solutions():
     def run(factor):
         def fitness(solutions, tasks):
             return -np.abs(solutions / factor - tasks).sum(axis=1)
@@ -63,14 +63,14 @@ def test_a_power_of_two_changes_no_decision():
     assert np.array_equal(usual.solutions, large.solutions / 2.0**1020, equal_nan=True)
 
 
-def test_known_solutions_and_checkpoints_have_the_users_units(tmp_path):
+def test_initial_solutions_and_checkpoints_are_in_user_units(tmp_path):
     seen = []
 
     def fitness(solution, task):
         seen.append(solution)
         return -abs(float(solution[0] / 1.7e308) - float(task[0]))
 
-    with warnings.catch_warnings(action="ignore"):  # what it has seen has changed
+    with warnings.catch_warnings(action="ignore"):  # the list in its closure changes before the run is resumed
         for evaluations in (100, 300):
             problem = {"bounds": (-1.7e308, 1.7e308), "dim": 2, "evaluations": evaluations}
             result = te.solve(
@@ -82,7 +82,7 @@ def test_known_solutions_and_checkpoints_have_the_users_units(tmp_path):
 
 
 @pytest.mark.parametrize("bounds", [(-3.4e38, 3.4e38), (-1e300, 1e300)])
-def test_compiled_runs_in_32_bits_stay_finite(bounds):
+def test_compiled_32_bit_run_stays_finite(bounds):
     def fitness(solution, task):
         return -jax.numpy.abs(solution * 2.0**-120 - 256 * task).sum()  # solutions are below 2**128
 

@@ -1,4 +1,4 @@
-"""Failed evaluations are repeated: of runs begun in Python, in this process or in a new one, and by the command."""
+"""Failed evaluations of runs started in Python are replayed in this process, in a new one, or by the command."""
 
 import sys
 import textwrap
@@ -33,7 +33,7 @@ def _folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_a_failure_of_a_run_begun_in_python_is_repeated(here):
+def test_replay_repeats_failure_of_run_started_in_python(here):
     failure = begun(failing)[1]
     found = te.analysis.replay("run", 2, failing, here=here)
     assert found.failure.id == failure.id
@@ -44,7 +44,7 @@ def test_a_failure_of_a_run_begun_in_python_is_repeated(here):
     assert np.isnan(found.fitness)
 
 
-def test_a_repeated_evaluation_gets_the_same_numbers_and_may_succeed():
+def test_replay_passes_same_arguments_and_may_succeed():
     failure = begun(failing)[0]
     seen = []
 
@@ -59,7 +59,7 @@ def test_a_repeated_evaluation_gets_the_same_numbers_and_may_succeed():
     assert str(found).startswith("fitness returned 4.5, after ")
 
 
-def test_the_run_says_how_its_fitness_is_called():
+def test_replay_calls_fitness_as_in_run():
     def batch(solutions, tasks):
         assert solutions.shape[1:] == (1,)
         return np.where(solutions[:, 0] > 0.3, np.nan, solutions[:, 0])
@@ -75,7 +75,7 @@ def test_the_run_says_how_its_fitness_is_called():
     assert repeated.fitness == 4
 
 
-def test_tasks_that_are_objects_are_given():
+def test_replay_needs_tasks_that_are_objects():
     tasks = te.Tasks([{"at": i} for i in range(5)])
 
     def fitness(solution, task):
@@ -92,7 +92,7 @@ def test_tasks_that_are_objects_are_given():
         te.analysis.replay("run", number, fitness, te.Tasks([{"at": 0}]))
 
 
-def test_mistakes():
+def test_invalid_arguments_are_rejected():
     begun(failing)
     with pytest.raises(ValueError, match="has no failure 99: it has 1 to"):
         te.analysis.replay("run", 99, failing)
@@ -104,7 +104,7 @@ def test_mistakes():
         te.analysis.replay("run", 1, 3)
 
 
-def test_the_command_repeats_a_failure_of_a_run_begun_in_python(tmp_path, capsys):
+def test_command_replays_failure_of_run_started_in_python(tmp_path, capsys):
     begun(failing, dim=40)
     (tmp_path / "longer.py").write_text(
         textwrap.dedent("""
@@ -134,7 +134,7 @@ def test_the_command_repeats_a_failure_of_a_run_begun_in_python(tmp_path, capsys
     sys.modules.pop("longer")
 
 
-def test_lines_that_are_no_failures_are_skipped(tmp_path):
+def test_invalid_lines_in_failures_file_are_skipped(tmp_path):
     failure = begun(failing)[0]
     with open("run/failures.jsonl", "a") as file:
         file.write('{"id": "x"}\n[]\n3\n')

@@ -1,4 +1,4 @@
-"""Executors: whoever evaluates, the archive is the same; what raises, hangs or dies is counted, and the run goes on."""
+"""Executors give the same archive as this process. Exceptions, hangs and crashes are counted and do not end the run."""
 
 import logging
 import multiprocessing
@@ -18,16 +18,16 @@ import taskelites as te
 from taskelites.evaluation.engines.executor import forks, slots_of
 
 pytestmark = [
-    # Trivial functions are slower elsewhere, and a slow machine says so.
+    # Trivial functions run slower in workers, which causes a warning on a slow machine.
     pytest.mark.filterwarnings("ignore:workers make this run slower:taskelites.errors.FitnessWarning"),
-    # Ray starts its nodes by a fork that becomes another program at once, and JAX warns of every fork.
+    # Ray starts its nodes with fork and exec, and JAX warns about every fork.
     pytest.mark.filterwarnings(r"ignore:os.fork\(\) was called:RuntimeWarning"),
 ]
 
 TASKS = np.linspace(0, 1, 300)[:, None]
 
 
-# Each is started once for this file. Imports stand in the fixtures, so that one test of threads starts no Ray.
+# Each executor is started once per module. Fixtures import its library, so that a test of threads does not start Ray.
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def processes():
 def loky():
     from loky import get_reusable_executor
 
-    # A process that ends because it was idle for 10 s makes loky warn, and an error in its thread breaks the pool.
+    # By default, loky warns when it ends a process that was idle for 10 s. As an error, this would break the pool.
     pool = get_reusable_executor(max_workers=2, timeout=3600)
     yield pool
     pool.shutdown(kill_workers=True)
@@ -62,9 +62,9 @@ def dask():
     from distributed import Client, LocalCluster
 
     settings = {
-        # A task whose process dies is given up at once, not after three more.
+        # Give up on a task when its process dies, instead of after three more attempts.
         "distributed.scheduler.allowed-failures": 0,
-        # A process that is being started again when this has passed since a death is taken for lost.
+        # Dask treats a process that takes longer than this to restart as lost.
         "distributed.deploy.lost-worker-timeout": "1h",
     }
     with (
@@ -86,13 +86,13 @@ def ray_cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    # A node that is gone is noticed after two seconds, not after fifteen; one that is slow is not gone.
+    # Detect a lost node after two seconds instead of fifteen. A slow node must not count as lost.
     config = {"health_check_period_ms": 400, "health_check_initial_delay_ms": 0}
     head = {"num_cpus": 1, "include_dashboard": False, "_system_config": config}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         cluster.add_node(num_cpus=1)
-        here = {"env_vars": {"PYTHONPATH": os.path.dirname(__file__)}}  # as with every cluster, to find this module
+        here = {"env_vars": {"PYTHONPATH": os.path.dirname(__file__)}}  # so that Ray's processes can import this module
         ray.init(address=cluster.address, runtime_env=here, logging_level=logging.ERROR, log_to_driver=False)
         yield cluster
     finally:
@@ -116,7 +116,7 @@ everywhere = pytest.mark.parametrize("executor", ["threads", *ELSEWHERE], indire
 
 
 def exact(solution, task):
-    """CheckpointInterval step is exactly rounded, alone and in an array."""
+    """Every operation is exactly rounded, so that single calls and batches give the same bits."""
     return -(abs(solution[0] - task[0]) + abs(solution[1] - task[0]))
 
 
@@ -128,7 +128,7 @@ FUNCTIONS = {"each": exact, "batch": exact_batch}
 
 
 def enclosed(call):
-    """The same functions, as no module knows them."""
+    """Return the same functions as closures, which cannot be imported by name."""
     minus = -1.0
     if call == "each":
         return lambda solution, task: minus * (abs(solution[0] - task[0]) + abs(solution[1] - task[0]))
@@ -153,11 +153,11 @@ def assert_same(a, b):
         assert np.array_equal(a.history[name], b.history[name], equal_nan=True), name
 
 
-# What is sent. This comes first: a function of this module, which is found by its name, brings the library along.
+# Imports. This test must run first: a function of this module is pickled by its name, which imports the library.
 
 
 @pytest.mark.parametrize("executor", ELSEWHERE, indirect=True)
-def test_workers_import_neither_this_library_nor_jax(executor):
+def test_workers_import_neither_taskelites_nor_jax(executor):
     def fitness(solution, task):
         import sys
 
@@ -167,13 +167,13 @@ def test_workers_import_neither_this_library_nor_jax(executor):
     assert (result.fitness[result.solved] == 0).all()
 
 
-# The same archive, bit by bit.
+# Identical results.
 
 
 @everywhere
 @pytest.mark.parametrize("call", FUNCTIONS)
 @pytest.mark.parametrize("known", [True, False], ids=["of a module", "closure"])
-def test_the_archive_is_that_of_this_process(executor, call, known):
+def test_executor_result_equals_inline_result(executor, call, known):
     result = run(FUNCTIONS[call] if known else enclosed(call), call=call, executor=executor)
     assert_same(result, alone(call))
     assert result.evaluations == 400
@@ -182,7 +182,7 @@ def test_the_archive_is_that_of_this_process(executor, call, known):
 
 
 def count_of_the_chunk(solutions, tasks):
-    """What no function over arrays should do, to show how they are cut."""
+    """Depend on the number of rows, to show how batches are split."""
     return exact_batch(solutions, tasks) + len(solutions)
 
 
@@ -192,13 +192,13 @@ def in_one_worker():
 
 
 @everywhere
-def test_batches_are_cut_as_for_workers(executor):
+def test_batches_are_split_as_for_workers(executor):
     assert_same(run(count_of_the_chunk, call="batch", executor=executor, evaluations=300), in_one_worker())
     assert np.nanmax(in_one_worker().fitness) == pytest.approx(8, abs=0.5)  # an eighth of a batch of 64
 
 
 @everywhere
-def test_async_tells_each_evaluation_once(executor, tmp_path):
+def test_async_mode_records_each_evaluation_once(executor, tmp_path):
     calls = tmp_path / "calls"
 
     def counted(solution, task):
@@ -215,7 +215,7 @@ def test_async_tells_each_evaluation_once(executor, tmp_path):
 
 
 @everywhere
-def test_setup_runs_once_in_each_worker(executor, tmp_path):
+def test_setup_runs_once_per_worker(executor, tmp_path):
     def setup():
         worker = f"{os.getpid()}-{threading.get_ident()}"
         (tmp_path / f"{worker} {uuid.uuid4()}").touch()
@@ -232,7 +232,7 @@ def test_setup_runs_once_in_each_worker(executor, tmp_path):
 
 
 @everywhere
-def test_a_setup_that_raises_is_one_error(executor):
+def test_exception_in_setup_raises_fitness_error(executor):
     def setup():
         raise OSError("no licence")
 
@@ -244,11 +244,11 @@ def test_a_setup_that_raises_is_one_error(executor):
     assert "OSError: no licence" in caught.value.__notes__[0]
 
 
-# Evaluations that fail.
+# Failed evaluations.
 
 
 @everywhere
-def test_failures_are_counted_as_in_this_process(executor):
+def test_failure_counts_equal_inline_counts(executor):
     def sometimes(solution, task):
         if solution[0] < 0.1:
             raise ValueError("too thin")
@@ -264,7 +264,7 @@ def test_failures_are_counted_as_in_this_process(executor):
 
 
 @everywhere
-def test_a_retry_makes_good_what_failed_once(executor, tmp_path):
+def test_retry_recovers_evaluations_that_fail_once(executor, tmp_path):
     def moody(solution, task):
         seen = tmp_path / solution.tobytes().hex()
         if solution[0] < 0.1 and not seen.exists():
@@ -279,7 +279,7 @@ def test_a_retry_makes_good_what_failed_once(executor, tmp_path):
 
 
 @everywhere
-def test_an_error_that_ends_the_run_keeps_what_was_found(executor):
+def test_fitness_error_keeps_partial_result(executor):
     def late(solution, task):
         if abs(solution[0] - 0.5) < 0.005:
             raise ZeroDivisionError("the simulator fell over")
@@ -292,12 +292,12 @@ def test_an_error_that_ends_the_run_keeps_what_was_found(executor):
     assert_same(kept, run(evaluations=kept.evaluations))
 
 
-# Processes that die or hang.
+# Processes that crash or hang.
 
 
 @cache
 def marked(**options):
-    """A solution that comes up in the middle of a run; and the run in which it gives no number, and nobody dies."""
+    """Return a solution from the middle of a run, and the result if its fitness is NaN."""
     seen = []
     run(lambda solution, task: seen.append(solution.copy()) or exact(solution, task), **options)
     mark = seen[len(seen) // 2]
@@ -316,7 +316,7 @@ def deadly(mark):
 
 
 @pytest.mark.parametrize("kind", ["processes", "loky"])
-def test_a_pool_that_breaks_ends_the_run_and_keeps_what_was_found(kind):
+def test_broken_pool_ends_run_and_keeps_partial_result(kind):
     if kind == "processes":
         pool, cause = spawned(1), "BrokenProcessPool: A process in the process pool was terminated abruptly"
     else:
@@ -331,27 +331,27 @@ def test_a_pool_that_breaks_ends_the_run_and_keeps_what_was_found(kind):
     assert_same(kept, run(evaluations=kept.evaluations))
 
 
-def test_a_process_that_dies_on_ray_takes_only_its_evaluation_along(ray_cluster):
+def test_ray_process_crash_fails_only_its_evaluation(ray_cluster):
     mark, lived = marked()
-    executor = te.RayExecutor(max_retries=0)  # each process that must die takes a second
+    executor = te.RayExecutor(max_retries=0)  # a retry would crash another process, which takes a second
     with pytest.warns(te.errors.FitnessWarning, match=r"1 of 400 evaluations failed \(died 1\)"):
         result = run(deadly(mark), executor=executor)
     assert_same(result, lived)
 
 
-def test_a_process_that_dies_on_dask_does_not_end_the_run(dask):
+def test_dask_process_crash_does_not_end_run(dask):
     mark, _ = marked()
     with pytest.warns(te.errors.FitnessWarning, match=r"\d+ of 400 evaluations failed \(died \d+\)"):
         result = run(deadly(mark), executor=dask)
     assert result.evaluations == 400
-    # Dask may blame what waited in the same process, too.
+    # Dask may also count evaluations that were queued in the same process.
     assert 1 <= result.failed <= 10
 
 
-# Private attributes of other libraries, which the engine needs.
+# Private attributes of other libraries that the engine uses.
 
 
-def test_dask_s_executor_has_the_private_attributes_that_are_used(dask):
+def test_dask_executor_has_private_attributes_that_are_used(dask):
     missing = {"_client", "_futures", "_kwargs", "_shutdown"} - set(vars(dask))
     assert not missing, f"Dask's executor has no {missing} any more; adapt `_Dask` in evaluation/engines/executor.py"
     for owner, name in [(dask._client, "submit"), (dask._client, "nthreads"), (dask._client.loop, "add_callback")]:
@@ -359,7 +359,7 @@ def test_dask_s_executor_has_the_private_attributes_that_are_used(dask):
     assert slots_of(dask) == 2
 
 
-def test_pools_tell_their_size_and_how_they_start_processes(threads, loky):
+def test_pool_size_and_start_method_are_detected(threads, loky):
     assert slots_of(threads) == 2, "ThreadPoolExecutor has no _max_workers any more; adapt `slots_of`"
     assert slots_of(loky) == 2, "loky has no _max_workers any more; adapt `slots_of`"
     assert not forks(threads)
@@ -370,17 +370,17 @@ def test_pools_tell_their_size_and_how_they_start_processes(threads, loky):
             assert forks(pool) == fork, "ProcessPoolExecutor has no _mp_context any more; adapt `forks`"
 
 
-def test_an_answer_that_dask_loses_with_its_process_does_not_keep_the_run_waiting(dask, monkeypatch):
+def test_result_lost_by_dask_raises_instead_of_hanging(dask, monkeypatch):
     async def lost(*args, **options):
         raise RuntimeError("gone")
 
-    # It is told as finished; its answer is fetched afterwards.
+    # Dask reports a future as finished before it fetches the result.
     monkeypatch.setattr(dask._client, "_gather", lost)
     with pytest.raises(te.FitnessError, match=r"^no answer came from its process \(RuntimeError: gone\)"):
         run(executor=dask, on_error="raise")
 
 
-def test_a_cluster_without_workers_is_told_of_while_the_run_waits(monkeypatch):
+def test_cluster_without_workers_warns_while_run_waits(monkeypatch):
     from distributed import Client, LocalCluster
 
     monkeypatch.setattr("taskelites.evaluation.engines.executor.QUIET", 0.2)
@@ -398,8 +398,8 @@ def test_a_cluster_without_workers_is_told_of_while_the_run_waits(monkeypatch):
     assert_same(result, run())
 
 
-def test_an_evaluation_that_hangs_on_ray_is_ended(ray, tmp_path):
-    # In a step of four rows, a chunk has one, and its time is that of one.
+def test_hanging_ray_evaluation_times_out(ray, tmp_path):
+    # With steps of four rows, a chunk has one row, so that its timeout is that of one evaluation.
     few = {"evaluations": 100, "batch_size": 4}
     mark, lived = marked(**few)
 
@@ -412,10 +412,10 @@ def test_an_evaluation_that_hangs_on_ray_is_ended(ray, tmp_path):
     with pytest.warns(te.errors.FitnessWarning, match=r"1 of 100 evaluations failed \(timeout 1\)"):
         result = run(hangs, executor=ray, timeout=1.5, **few)
     assert_same(result, lived)
-    assert len(list(tmp_path.iterdir())) == 2  # once more, since the loss of a node looks the same
+    assert len(list(tmp_path.iterdir())) == 2  # retried once, since a lost node looks the same
 
 
-def test_a_node_lost_by_ray_costs_nothing(ray_cluster, ray, tmp_path):
+def test_lost_ray_node_causes_no_failures(ray_cluster, ray, tmp_path):
     def fitness(solution, task):
         import ray
 
@@ -431,24 +431,24 @@ def test_a_node_lost_by_ray_costs_nothing(ray_cluster, ray, tmp_path):
     killer = threading.Thread(target=ray_cluster.remove_node, args=(node,), kwargs={"allow_graceful": False})
     result = run(fitness, executor=ray, callback=loses)
     killer.join()
-    assert (tmp_path / node.node_id).exists()  # it did its part
+    assert (tmp_path / node.node_id).exists()  # the node evaluated before it was removed
     assert_same(result, alone())
     assert result.failures == {}
 
 
-# Executors that can't be used.
+# Unusable executors.
 
 
-def test_an_executor_that_is_shut_down_is_told():
+def test_shut_down_executor_raises():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     with pytest.raises(te.FitnessError, match=r"^executor can't go on: RuntimeError: cannot schedule new futures"):
         run(executor=pool)
 
 
-def test_an_executor_that_cancels_everything_is_no_fault_of_the_fitness():
+def test_cancelled_futures_are_blamed_on_executor():
     class Headless(Executor):
-        """As Dask's, when its scheduler is gone."""
+        """Behaves like Dask's executor when its scheduler is gone."""
 
         def submit(self, fn, /, *args, **kwargs):
             future = Future()
@@ -462,7 +462,7 @@ def test_an_executor_that_cancels_everything_is_no_fault_of_the_fitness():
     assert caught.value.result.evaluations == 0
 
 
-def test_ray_is_not_started_again_behind_the_users_back(ray_cluster, monkeypatch):
+def test_ray_is_not_restarted_after_shutdown(ray_cluster, monkeypatch):
     import ray
 
     executor = te.RayExecutor()
@@ -471,14 +471,14 @@ def test_ray_is_not_started_again_behind_the_users_back(ray_cluster, monkeypatch
         run(executor=executor)
 
 
-def test_joining_ray_sends_the_folder_and_leaves_sigterm_alone(monkeypatch):
+def test_ray_executor_passes_runtime_env_and_keeps_sigterm_handler(monkeypatch):
     import ray
 
     asked = {}
 
     def init(**options):
         asked.update(options)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Ray's own handler, in short
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # stands in for Ray's own handler
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
@@ -489,11 +489,11 @@ def test_joining_ray_sends_the_folder_and_leaves_sigterm_alone(monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_ray_cluster_that_is_not_there_is_told_at_once(monkeypatch):
+def test_unreachable_ray_cluster_raises_immediately(monkeypatch):
     import ray
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", None)  # which would try for minutes
+    monkeypatch.setattr(ray, "init", None)  # the real function would retry for minutes
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -504,13 +504,13 @@ def test_a_ray_cluster_that_is_not_there_is_told_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("executor", ELSEWHERE, indirect=True)
-def test_a_fitness_that_does_not_pickle_is_told(executor):
+def test_unpicklable_fitness_raises(executor):
     lock = threading.Lock()
     with pytest.raises(te.FitnessError, match=r"^fitness can't be sent to executor: TypeError: cannot pickle '_thread"):
         run(lambda solution, task: float(lock.locked()), executor=executor)
 
 
-def test_a_pool_that_forks_is_refused():
+def test_forking_pool_is_rejected():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool,
         pytest.raises(ValueError, match=r"executor must not fork this process.*multiprocessing.get_context\('spawn"),
@@ -518,17 +518,17 @@ def test_a_pool_that_forks_is_refused():
         run(executor=pool)
 
 
-def test_what_is_no_executor_is_refused():
+def test_non_executor_is_rejected():
     with pytest.raises(TypeError, match=r"executor must be a concurrent.futures.Executor, not int; for Dask give"):
         run(executor=8)
 
 
-def test_workers_and_an_executor_are_one_too_many(threads):
+def test_workers_and_executor_cannot_be_combined(threads):
     with pytest.raises(ValueError, match="workers and executor can't be combined"):
         run(executor=threads, workers=2)
 
 
-def test_a_timeout_needs_an_executor_whose_processes_may_die(threads, processes):
+def test_timeout_needs_executor_with_killable_processes(threads, processes):
     for pool in (threads, processes):
         with pytest.raises(ValueError, match=r"timeout needs processes that can be killed, .* give workers=N or exec"):
             run(executor=pool, timeout=1.0)

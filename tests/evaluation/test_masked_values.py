@@ -10,7 +10,7 @@ PROBLEM = {"bounds": (0, 1), "dim": 2, "evaluations": 200, "seed": 3, "algorithm
 
 
 @pytest.mark.parametrize("workers", [None, 1])
-def test_masked_values_are_failures(workers):
+def test_masked_fitness_counts_as_failure(workers):
     def each(solution, task):
         return np.ma.masked if solution[0] < 0.3 else -solution[0]
 
@@ -24,7 +24,7 @@ def test_masked_values_are_failures(workers):
         assert 30 < result.failures["nan"] < 90
 
 
-def test_masked_values_that_are_told_are_failures():
+def test_masked_fitness_passed_to_tell_counts_as_failure():
     optimizer = te.Optimizer(TASKS, bounds=(0, 1), dim=1, algorithm="random")
     candidates = optimizer.ask()
     optimizer.tell(candidates, np.ma.masked_array(np.arange(64), mask=np.arange(64) >= 10))
@@ -33,7 +33,7 @@ def test_masked_values_that_are_told_are_failures():
     assert np.nanmax(result.fitness) <= 9
 
 
-def test_a_masked_behaviour_is_a_failure():
+def test_masked_behaviour_counts_as_failure():
     def fitness(solution, task):
         return -solution[0], np.ma.masked_array(solution, mask=solution[0] < 0.3)
 

@@ -1,4 +1,4 @@
-"""`setup` is called again after exceptions, since what it made may be broken."""
+"""`setup` is called again after exceptions, since the object it returned may be broken."""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -45,12 +45,12 @@ def place(request):
 
 
 @pytest.mark.filterwarnings("ignore:workers make this run slower:taskelites.errors.FitnessWarning")
-def test_a_broken_simulator_is_built_again(place, tmp_path):
+def test_broken_simulator_is_rebuilt(place, tmp_path):
     setup, fitness = make_fragile()
     with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(fitness, TASKS, setup=setup, **place, **PROBLEM, out=tmp_path / "run")
     broke = result.failed - result.rebuilt
-    assert 1 <= result.rebuilt <= broke  # two failures each, except perhaps for the last ones
+    assert 1 <= result.rebuilt <= broke  # two failures per rebuild, except perhaps for the last ones
     assert result.failures == {"raised": result.failed}
     log = (tmp_path / "run" / "run.log").read_text()
     assert "setup was called again (rebuild 1), since fitness raised BrokenPipeError: the simulator is gone" in log
@@ -59,16 +59,16 @@ def test_a_broken_simulator_is_built_again(place, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:workers make this run slower:taskelites.errors.FitnessWarning")
-def test_a_retry_always_has_a_new_simulator(place):
+def test_each_retry_uses_new_simulator(place):
     setup, fitness = make_fragile()
     with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(fitness, TASKS, setup=setup, on_error="retry", retries=1, **place, **PROBLEM)
-    # Only a candidate that breaks every simulator fails, and each failure, retried or not, costs one simulator.
+    # Only a candidate that breaks every simulator fails. Each failure, retried or not, needs one rebuild.
     assert result.failed == result.retried
     assert result.rebuilt in range(2 * result.failed - 2, 2 * result.failed + 1)
 
 
-def test_a_batch_rebuilds_too():
+def test_exception_in_batch_rebuilds_simulator():
     setup, fitness = make_fragile()
 
     def batch(solutions, tasks, simulator):
@@ -80,7 +80,7 @@ def test_a_batch_rebuilds_too():
     assert result.rebuilt > result.failed
 
 
-def test_a_setup_that_fails_later_fails_the_evaluation():
+def test_exception_in_repeated_setup_fails_evaluation():
     licences = iter(range(1))
     caller = Caller(lambda x, t, licence: 1 / 0, "each", setup=lambda: next(licences))
     assert caller.set_up() is None
@@ -92,7 +92,7 @@ def test_a_setup_that_fails_later_fails_the_evaluation():
     assert len(rebuilt) == 2
 
 
-def test_a_timeout_does_not_include_a_further_setup(tmp_path):
+def test_timeout_excludes_repeated_setup(tmp_path):
     def setup():
         import time
 

@@ -1,4 +1,4 @@
-"""`samples=`: the mean of several calls of a fitness with noise, however it is called and wherever it runs."""
+"""`samples=`: the mean of several calls of a noisy fitness, alone or in batches, in this process or in workers."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ def quiet(*args, **kwargs):
 
 
 def in_turn(*values):
-    """A fitness that gives these values, whatever it is asked."""
+    """Return a fitness that ignores its arguments and returns these values one after the other."""
     left = iter(values)
     return lambda *_: next(left)
 
@@ -33,14 +33,14 @@ def one(fitness, samples, call="each"):
     return Caller(fitness, call, samples=samples)(np.zeros((rows, 1)), np.zeros((rows, 1)))
 
 
-def test_the_mean_of_the_samples_is_told():
+def test_fitness_is_mean_of_samples():
     assert one(in_turn(1.0, 2.0, 6.0), 3)[0].tolist() == [3.0]
     rows = [np.array([1.0, 10.0]), np.array([3.0, 30.0])]
     assert one(in_turn(*rows), 2, "batch")[0].tolist() == [2.0, 20.0]
 
 
 @pytest.mark.parametrize("call", ["each", "batch"])
-def test_a_function_without_noise_gives_the_same_bits(call):
+def test_samples_do_not_change_result_of_deterministic_fitness(call):
     def fitness(x, t):
         return -np.abs(x - t).sum(-1) / 3
 
@@ -53,7 +53,7 @@ def test_a_function_without_noise_gives_the_same_bits(call):
 
 
 @pytest.mark.parametrize(("bad", "kind"), [(np.nan, "nan"), (np.inf, "nan"), (-np.inf, None)])
-def test_the_first_sample_that_is_no_number_decides(bad, kind):
+def test_first_non_finite_sample_becomes_fitness(bad, kind):
     made = []
 
     def fitness(x, t):
@@ -62,7 +62,7 @@ def test_the_first_sample_that_is_no_number_decides(bad, kind):
 
     fitness_found = one(fitness, 5)[0]
     assert np.array_equal(fitness_found, [bad], equal_nan=True)
-    assert len(made) == 2  # the other three are not made
+    assert len(made) == 2  # the remaining three calls are skipped
     batch = one(in_turn(np.array([1.0, 4.0]), np.array([bad, 6.0]), np.array([np.inf, 8.0])), 3, "batch")[0]
     assert np.array_equal(batch, [bad, 6.0], equal_nan=True)
     if kind is None:
@@ -70,7 +70,7 @@ def test_the_first_sample_that_is_no_number_decides(bad, kind):
         assert (result.failed, result.infeasible) == (0, 5)
 
 
-def test_an_error_says_in_which_sample_it_came():
+def test_error_message_names_failed_sample():
     def fitness(x, t):
         fitness.calls += 1
         return 1 / (fitness.calls % 3)
@@ -86,7 +86,7 @@ def test_an_error_says_in_which_sample_it_came():
     assert message.endswith("(sample 2 of 2)")
 
 
-def test_a_function_may_write_to_its_arguments():
+def test_fitness_may_modify_its_arguments():
     def fitness(x, t):
         x += 1
         t += 1
@@ -95,13 +95,13 @@ def test_a_function_may_write_to_its_arguments():
     assert one(fitness, 4)[0].tolist() == [2.0]
 
 
-def test_behaviours_are_averaged_too():
+def test_behaviour_is_mean_of_samples():
     caller = Caller(in_turn((1.0, [0.0, 1.0]), (2.0, [1.0, 1.0])), "each", 2, samples=2)
     fitness, behaviour, troubles, *_ = caller(np.zeros((1, 1)), np.zeros((1, 1)))
     assert (fitness.tolist(), behaviour.tolist(), troubles) == ([1.5], [[0.5, 1.0]], [])
 
 
-def test_a_stop_between_two_samples_leaves_the_evaluation_out():
+def test_evaluation_halted_between_samples_is_dropped():
     stop = threading.Event()
     made = []
 
@@ -119,7 +119,7 @@ def test_a_stop_between_two_samples_leaves_the_evaluation_out():
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_workers_take_the_mean_and_the_timeout_is_of_one_call(mode):
+def test_workers_average_samples_and_timeout_applies_per_call(mode):
     def fitness(x, t):
         import time
 
@@ -127,11 +127,11 @@ def test_workers_take_the_mean_and_the_timeout_is_of_one_call(mode):
         return 1.0
 
     result = quiet(fitness, TASKS, bounds=(0, 1), dim=1, evaluations=2, samples=60, workers=2, timeout=1.0, mode=mode)
-    assert result.failed == 0  # an evaluation takes longer than the timeout
+    assert result.failed == 0  # although an evaluation takes longer than the timeout
     assert result.summary().startswith("evaluations  2, each the mean of 60 samples\n")
 
 
-def test_a_run_goes_on_only_with_as_many_samples(tmp_path):
+def test_resume_needs_same_number_of_samples(tmp_path):
     def solve(**options):
         return quiet(lambda x, t: float(x[0]), TASKS, bounds=(0, 1), dim=1, out=tmp_path / "run", **options)
 
@@ -143,14 +143,14 @@ def test_a_run_goes_on_only_with_as_many_samples(tmp_path):
     assert solve(evaluations=30, samples=3, resume=True).settings["samples"] == 3
 
 
-def test_a_run_goes_on_with_its_own_samples_only(tmp_path):
+def test_resume_cannot_add_samples_to_run_without_them(tmp_path):
     options = {"bounds": (0, 1), "dim": 1, "out": tmp_path / "run"}
     quiet(lambda x, t: float(x[0]), TASKS, evaluations=20, **options)
     with pytest.raises(ValueError, match=r"holds a run with samples 1, and this one has 2"):
         quiet(lambda x, t: float(x[0]), TASKS, evaluations=30, samples=2, resume=True, **options)
 
 
-def test_mistakes_are_named(small_arm):
+def test_invalid_samples_are_rejected(small_arm):
     with pytest.raises(ValueError, match=r"samples=3 is for Python functions with noise; a JAX"):
         te.solve(small_arm, evaluations=100, samples=3)
     with pytest.raises(ValueError, match=r"samples must be a whole number of at least 1"):
@@ -158,7 +158,7 @@ def test_mistakes_are_named(small_arm):
 
 
 @pytest.mark.filterwarnings("ignore::taskelites.errors.FitnessWarning")
-def test_the_command_takes_samples_resumes_with_them_and_replays_a_failure(tmp_path, monkeypatch, capsys):
+def test_command_runs_resumes_and_replays_with_samples(tmp_path, monkeypatch, capsys):
     (tmp_path / "noisy_module.py").write_text(
         "import taskelites as te\n"
         "import pathlib\n"
@@ -173,7 +173,7 @@ def test_the_command_takes_samples_resumes_with_them_and_replays_a_failure(tmp_p
     monkeypatch.syspath_prepend(str(tmp_path))
     command = ["run", "noisy_module:domain", "--evaluations", "3", "--samples", "3", "--out", "run", "--quiet"]
     assert main(command) == 0
-    # 0 1 2, then 3 and a failure, then 5 6 7.
+    # Samples 0, 1 and 2, then 3 and a failure, then 5, 6 and 7.
     assert len((tmp_path / "calls.txt").read_text()) == 3 + 2 + 3
     assert sorted(te.load("run").fitness[te.load("run").solved].tolist())[-1] == 6.0
     assert "evaluations  3, each the mean of 3 samples" in capsys.readouterr().out
@@ -183,7 +183,7 @@ def test_the_command_takes_samples_resumes_with_them_and_replays_a_failure(tmp_p
     assert len((tmp_path / "calls.txt").read_text()) == 8 + 3 + 3
 
 
-def test_a_comparison_keeps_its_samples(tmp_path, monkeypatch):
+def test_comparison_keeps_number_of_samples(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "save_figure", lambda figure, path: plt.close(figure))
 
     def compare(**options):

@@ -1,4 +1,4 @@
-"""A fitness gets a copy of a task that is an object, wherever it is called."""
+"""A fitness receives a copy of a task object, in this process and in workers."""
 
 import threading
 import warnings
@@ -18,7 +18,7 @@ class Level:
 
 
 @pytest.mark.parametrize("call", ["each", "batch"])
-def test_a_fitness_that_changes_its_task_changes_a_copy(call):
+def test_fitness_modifies_only_copy_of_task(call):
     def each(solution, level):
         level.heights.append(level.heights[-1] + solution[0])
         return -abs(level.heights[-1] - 0.5)
@@ -39,7 +39,7 @@ def test_a_fitness_that_changes_its_task_changes_a_copy(call):
         assert np.array_equal(results[0].fitness, other.fitness, equal_nan=True)
 
 
-def test_a_task_that_can_not_be_copied_is_given_as_it_is():
+def test_uncopyable_task_is_passed_without_copying():
     locks = te.Tasks([threading.Lock() for _ in range(50)], descriptors=np.linspace(0, 1, 50)[:, None])
     seen = set()
     with warnings.catch_warnings(action="ignore"):

@@ -1,4 +1,4 @@
-"""Worker processes: they leave no process behind, survive nonsense, and their output is kept."""
+"""Worker processes leave no processes behind, invalid messages do not end a run, and output is logged."""
 
 import os
 import pickle
@@ -57,7 +57,7 @@ def make_starter(folder):
         started(os.getpid())
         started(subprocess.Popen(["sleep", "300"]).pid)
         started(subprocess.Popen(["sleep", "300"], start_new_session=True).pid)
-        if os.fork() == 0:  # a daemon: its parent ends at once
+        if os.fork() == 0:  # a daemon, whose parent exits immediately
             os.setsid()
             if os.fork() == 0:
                 started(os.getpid())
@@ -94,7 +94,7 @@ workers.collect(300)
 
 @on_linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_run_leaves_no_process_behind(number, tmp_path):
+def test_killed_run_leaves_no_processes(number, tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.Popen([sys.executable, "-c", RUN, tmp_path], env=environment, start_new_session=True)
     try:
@@ -109,7 +109,7 @@ def test_a_killed_run_leaves_no_process_behind(number, tmp_path):
 
 
 @on_linux
-def test_a_timeout_kills_all_that_the_worker_started(tmp_path):
+def test_timeout_kills_all_processes_started_by_worker(tmp_path):
     workers = Workers(Caller(make_starter(tmp_path), "each"), 1, timeout=1.0)
     workers.submit(Work(np.arange(1), np.zeros((1, 1)), [0]))
     [(_, lost)] = collect_all(workers, 1)
@@ -121,7 +121,7 @@ def test_a_timeout_kills_all_that_the_worker_started(tmp_path):
 
 @on_linux
 @pytest.mark.parametrize("victim", ["worker", "supervisor"])
-def test_a_worker_that_was_killed_takes_along_what_it_started(victim, tmp_path):
+def test_killed_worker_leaves_no_processes(victim, tmp_path):
     def starts_one(solution, task):
         child = subprocess.Popen(["sleep", "300"], start_new_session=victim == "worker")
         (tmp_path / str(child.pid)).touch()
@@ -140,7 +140,10 @@ def test_a_worker_that_was_killed_takes_along_what_it_started(victim, tmp_path):
 
 
 def make_writer(data):
-    """Return a fitness that writes to its worker's connection, or closes it. By value, it imports nothing again."""
+    """Return a fitness that writes to its worker's connection, or closes it.
+
+    A closure is pickled by value, so that a restarted worker does not import this module.
+    """
 
     def writes(solution, task):
         import os
@@ -176,7 +179,7 @@ NONSENSE = {
 
 @on_linux
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_on_the_connection_fails_that_evaluation_only(data):
+def test_invalid_message_fails_only_its_evaluation(data):
     plain = make_writer(b"")
     with pytest.warns(te.errors.FitnessWarning, match=r"evaluations failed \(died \d+\)"):
         there = te.solve(make_writer(data), TASKS, workers=2, **PROBLEM)
@@ -186,7 +189,7 @@ def test_nonsense_on_the_connection_fails_that_evaluation_only(data):
     assert np.array_equal(there.solutions, here.solutions, equal_nan=True)
 
 
-def test_messages_are_taken_one_by_one_from_what_was_read():
+def test_take_message_returns_one_message_at_a_time():
     buffer = bytearray(framed(b"one") + framed(b"") + framed(b"three")[:-1])
     assert [take_message(buffer) for _ in range(3)] == [b"one", b"", None]
     buffer += b"e"
@@ -198,7 +201,7 @@ def test_messages_are_taken_one_by_one_from_what_was_read():
         take_message(damaged)
 
 
-def test_a_default_timeout_of_sockets_does_not_matter():
+def test_default_socket_timeout_does_not_affect_workers():
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(0.01)
     try:
@@ -208,7 +211,7 @@ def test_a_default_timeout_of_sockets_does_not_matter():
     assert result.retried == result.failed == 0
 
 
-# What workers print.
+# Output of workers.
 
 
 def make_talker():
@@ -221,7 +224,7 @@ def make_talker():
     return talks
 
 
-def test_what_workers_print_goes_to_the_run_folder(tmp_path, capfd):
+def test_worker_output_is_logged_in_run_folder(tmp_path, capfd):
     for evaluations in (50, 100):
         te.solve(
             make_talker(), TASKS, workers=2, out=tmp_path / "run", resume=True, **PROBLEM | {"evaluations": evaluations}
@@ -233,18 +236,18 @@ def test_what_workers_print_goes_to_the_run_folder(tmp_path, capfd):
     assert "to std" not in "".join(capfd.readouterr())
 
 
-def test_each_replicate_has_the_logs_of_its_workers(tmp_path):
+def test_each_replicate_has_its_own_worker_logs(tmp_path):
     te.solve(make_talker(), TASKS, workers=1, replicates=2, out=tmp_path / "run", **PROBLEM | {"evaluations": 20})
     for number in range(2):
         assert "to stderr" in (tmp_path / "run" / f"replicate-{number}" / "workers" / "0.log").read_text()
 
 
-def test_silent_workers_leave_no_logs(tmp_path):
+def test_silent_workers_write_no_logs(tmp_path):
     te.solve(sphere_each, TASKS, workers=2, out=tmp_path / "run", **PROBLEM)
     assert not (tmp_path / "run" / "workers").exists()
 
 
-def test_without_a_folder_output_goes_to_stderr(capsys):
+def test_worker_output_goes_to_stderr_without_run_folder(capsys):
     te.solve(make_talker(), TASKS, workers=2, **PROBLEM | {"evaluations": 20})
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -252,7 +255,7 @@ def test_without_a_folder_output_goes_to_stderr(capsys):
     assert len(shown.err.splitlines()) == 60
 
 
-def test_a_log_has_a_limited_size(tmp_path):
+def test_worker_log_size_is_limited(tmp_path):
     output = WorkerOutput(tmp_path / "workers" / "0.log")
     lines = [b"line %d\n" % i for i in range(200_000)]
     os.write(output.fileno(), b"".join(lines))
@@ -265,7 +268,7 @@ def test_a_log_has_a_limited_size(tmp_path):
     assert kept[1:] == [*lines[-len(kept) + 2 :], b"the end\n"]
 
 
-def test_a_log_does_not_follow_a_link(tmp_path):
+def test_worker_log_does_not_follow_symlink(tmp_path):
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / "0.log").symlink_to(tmp_path / "other")
     with pytest.raises(te.StorageError, match=r"could not open '.*0\.log'"):
@@ -276,7 +279,7 @@ def test_a_log_does_not_follow_a_link(tmp_path):
 # setup=
 
 
-def test_a_setup_that_raises_is_reported_with_its_line():
+def test_exception_in_setup_is_reported_with_line_number():
     def setup():
         raise FileNotFoundError("no model.xml")
 

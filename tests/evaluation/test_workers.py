@@ -1,4 +1,4 @@
-"""Local workers: the same results for any number of them; and whatever a simulator does, nothing is lost."""
+"""Local workers give the same result for any number of them, and every failure of a simulator is counted."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ PROBLEM = {"bounds": (0, 1), "dim": 2, "evaluations": 700, "seed": 3}
 
 
 def matrix(solutions, tasks):
-    """A product of matrices, which rounds differently for other numbers of rows."""
+    """Return matrix products, whose rounding depends on the number of rows."""
     weights = np.linspace(-1, 1, 2 * 300).reshape(2, 300)
     return np.tanh(solutions @ weights + tasks) @ np.linspace(-1, 1, 300)
 
@@ -37,7 +37,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize(("fitness", "call"), [(sphere_each, "each"), (sphere, "batch"), (matrix, "batch")])
-def test_any_number_of_workers_gives_the_same_bits(fitness, call):
+def test_result_does_not_depend_on_number_of_workers(fitness, call):
     one, two, four = (te.solve(fitness, TASKS, call=call, workers=number, **PROBLEM) for number in (1, 2, 4))
     assert_same(one, two)
     assert_same(one, four)
@@ -47,7 +47,7 @@ def test_any_number_of_workers_gives_the_same_bits(fitness, call):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", ["cma-es", "map-elites-all"])
-def test_long_steps_and_workers_give_the_same_bits(algorithm):
+def test_long_steps_give_same_result_with_workers(algorithm):
     few = te.Tasks(descriptors=TASKS[::10])
     alone, together = (
         te.solve(sphere, few, call="batch", algorithm=algorithm, workers=number, **PROBLEM) for number in (None, 3)
@@ -55,7 +55,7 @@ def test_long_steps_and_workers_give_the_same_bits(algorithm):
     assert_same(alone, together)
 
 
-def test_lambdas_closures_and_objects_travel():
+def test_lambdas_closures_and_objects_are_sent_to_workers():
     class Level:
         def __init__(self, height):
             self.height = height
@@ -69,7 +69,7 @@ def test_lambdas_closures_and_objects_travel():
     assert_same(alone, together)
 
 
-def test_replicates_and_known_solutions_work_with_workers():
+def test_replicates_and_initial_solutions_work_with_workers():
     alone, together = (
         te.solve(sphere_each, TASKS, workers=number, replicates=2, initial=[[0.5, 0.5], [0.1, 0.2]], **PROBLEM)
         for number in (None, 2)
@@ -78,7 +78,7 @@ def test_replicates_and_known_solutions_work_with_workers():
         assert_same(one, other)
 
 
-def test_setup_makes_the_last_argument_once_in_each_worker(tmp_path):
+def test_setup_makes_last_argument_once_per_worker(tmp_path):
     def setup():
         (tmp_path / f"{os.getpid()}-{time.time_ns()}").touch()
         return {"pid": os.getpid()}
@@ -90,22 +90,22 @@ def test_setup_makes_the_last_argument_once_in_each_worker(tmp_path):
     assert_same(te.solve(fitness, TASKS, setup=setup, workers=2, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
     made = [path.name.partition("-")[0] for path in tmp_path.iterdir()]
     assert len(made) == len(set(made))
-    assert 1 <= len(made) <= 2  # the run may end before the second is there
+    assert 1 <= len(made) <= 2  # the run may end before the second worker has started
     assert str(os.getpid()) not in made
     assert_same(te.solve(fitness, TASKS, setup=setup, **PROBLEM), te.solve(sphere_each, TASKS, **PROBLEM))
     assert len(list(tmp_path.iterdir())) == len(made) + 1
 
 
-def test_a_domain_may_bring_its_setup():
+def test_domain_may_define_setup():
     domain = te.Domain(
         name="sim", fitness=lambda x, t, scale: scale * x[0], tasks=TASKS, bounds=(0, 1), dim=2, setup=lambda: 3.0
     )
     assert 2 < np.nanmax(te.solve(domain, evaluations=300, workers=1).fitness) <= 3
 
 
-def test_workers_are_no_forks_have_one_thread_and_their_own_session():
+def test_workers_are_not_forked_and_have_one_thread_and_own_session():
     def tells(solution, task):
-        with open(f"/proc/{os.getppid()}/stat") as file:  # the supervisor's
+        with open(f"/proc/{os.getppid()}/stat") as file:  # the parent is the supervisor
             parent = int(file.read().rpartition(")")[2].split()[1])
         return [parent, os.environ["OMP_NUM_THREADS"], "jax" in sys.modules, os.getsid(0) == os.getpid()]
 
@@ -136,20 +136,20 @@ print(te.solve(fitness, tasks, bounds=(0, 1), dim=1, evaluations=300, workers=2)
 
 
 @pytest.mark.thorough
-def test_a_script_needs_no_main_guard(tmp_path):
+def test_script_needs_no_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "top of the script\n300\n"
 
 
-# What a simulator does.
+# Failing simulators.
 
 
 def make_flaky():
-    """Made by a function, it travels by value, and workers that die often need not import this module again."""
+    """Return a closure, which is pickled by value, so that restarted workers do not import this module."""
 
     def flaky(solution, task):
-        """Each thing that can go wrong, of which a twentieth of the evaluations does one."""
+        """Fail in a twentieth of the evaluations, in every possible way."""
         chance = np.abs(np.sin(1e4 * solution[0]) * 1e4) % 1.0
         if chance < 0.006:
             os.kill(os.getpid(), 11)
@@ -184,7 +184,7 @@ flaky = make_flaky()
 
 
 def expected_kinds(solutions):
-    # One by one: NumPy's sine of an array rounds differently.
+    # NumPy's sine rounds differently for arrays than for single values.
     chance = [np.abs(np.sin(1e4 * solution) * 1e4) % 1.0 for solution in solutions]
     edges = [0, 0.006, 0.008, 0.011, 0.026, 0.034, 0.05]
     died, hung, left, raised, nan, nonsense = np.histogram(chance, edges)[0]
@@ -212,7 +212,7 @@ def assert_accounted_for(result, evaluations, out):
 @pytest.mark.thorough
 @pytest.mark.parametrize("evaluations", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_every_evaluation_is_accounted_for(evaluations, tmp_path):
-    """Each candidate fails in its own way whenever it is tried, so what must be counted is known."""
+    """Each candidate always fails in the same way, so the expected counts are known."""
     solutions = np.random.default_rng(1).random((evaluations, 2))
     result = solve_flaky(tmp_path / "run", evaluations, initial=solutions)
     kept = assert_accounted_for(result, evaluations, tmp_path / "run")
@@ -224,7 +224,7 @@ def test_every_evaluation_is_accounted_for(evaluations, tmp_path):
 
 
 @pytest.mark.parametrize("evaluations", [400, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_every_evaluation_is_accounted_for_when_nobody_waits(evaluations, tmp_path):
+def test_every_evaluation_is_accounted_for_in_async_mode(evaluations, tmp_path):
     result = solve_flaky(tmp_path / "run", evaluations, mode="async", seed=2)
     kept = assert_accounted_for(result, evaluations, tmp_path / "run")
     assert {failure.kind for failure in kept} >= {"died", "raised", "nonsense"}
@@ -232,7 +232,7 @@ def test_every_evaluation_is_accounted_for_when_nobody_waits(evaluations, tmp_pa
 
 
 @pytest.mark.thorough
-def test_the_same_failures_give_the_same_result_for_any_number_of_workers():
+def test_failures_do_not_depend_on_number_of_workers():
     def picky(solution, task):
         if solution[0] > 0.95:
             os._exit(1)
@@ -248,7 +248,7 @@ def test_the_same_failures_give_the_same_result_for_any_number_of_workers():
     assert one.failures["died"] > 0
 
 
-def test_a_batch_that_raises_loses_only_the_row_that_is_to_blame():
+def test_exception_in_batch_fails_only_responsible_row():
     def picky(solutions, tasks):
         if (solutions[:, 0] > 0.9).any():
             raise ValueError("one of them is too large")
@@ -262,8 +262,8 @@ def test_a_batch_that_raises_loses_only_the_row_that_is_to_blame():
     assert np.nanmax(here.solutions[:, 0]) <= 0.9
 
 
-def test_a_batch_of_the_wrong_shape_fails_as_a_whole():
-    """Row by row, a wrong function may look right."""
+def test_wrong_shape_of_batch_result_fails_all_rows():
+    """The rows are not evaluated one by one, since a wrong function may then seem to work."""
     calls = []
 
     def odd(solutions, tasks):
@@ -276,7 +276,7 @@ def test_a_batch_of_the_wrong_shape_fails_as_a_whole():
     assert result.failures == {"nonsense": 128}
 
 
-def test_retries_help_where_chance_is_to_blame(tmp_path):
+def test_retries_recover_evaluations_that_fail_once(tmp_path):
     def sometimes(solution, task):
         mark = tmp_path / f"{solution[0]:.17f}"
         if not mark.exists():
@@ -285,7 +285,7 @@ def test_retries_help_where_chance_is_to_blame(tmp_path):
         return sphere_each(solution, task)
 
     for number in (None, 2):
-        options = {"on_error": "retry", "workers": number, "algorithm": "random"}  # no solution comes twice
+        options = {"on_error": "retry", "workers": number, "algorithm": "random"}  # random search repeats no solution
         result = te.solve(sometimes, TASKS, bounds=(0, 1), dim=2, evaluations=150, **options)
         assert result.failed == 0
         assert result.retried == 150
@@ -295,7 +295,7 @@ def test_retries_help_where_chance_is_to_blame(tmp_path):
     assert np.array_equal(result.solutions, plain.solutions, equal_nan=True)
 
 
-def test_retries_end():
+def test_retries_are_limited():
     calls = []
 
     def never(solution, task):
@@ -311,9 +311,7 @@ def test_retries_end():
     assert len(calls) == 100 + result.retried
 
 
-def test_a_worker_that_someone_else_kills_costs_nothing():
-    """Its evaluation is made again, by another one."""
-
+def test_evaluation_of_killed_worker_is_retried():
     def slow(solution, task):
         time.sleep(0.002)
         return sphere_each(solution, task)
@@ -339,12 +337,12 @@ def test_a_worker_that_someone_else_kills_costs_nothing():
     assert_same(result, te.solve(sphere_each, TASKS, **PROBLEM))
 
 
-def test_workers_that_only_die_end_the_run_with_the_cause():
+def test_run_ends_with_cause_if_workers_keep_dying():
     with pytest.raises(te.FitnessError, match=r"workers keep dying: .* the last was killed by SIGSEGV"):
         te.solve(lambda x, t: os.kill(os.getpid(), 11), TASKS, workers=2, **PROBLEM)
 
 
-def test_a_setup_that_fails_ends_the_run_at_once():
+def test_exception_in_setup_ends_run():
     def setup():
         raise FileNotFoundError("no model.xml")
 
@@ -353,14 +351,14 @@ def test_a_setup_that_fails_ends_the_run_at_once():
             te.solve(lambda x, t, simulator: 0.0, TASKS, setup=setup, workers=number, **PROBLEM)
 
 
-def test_a_fitness_that_can_not_be_sent_is_refused_with_the_remedy():
+def test_error_for_unpicklable_fitness_suggests_setup():
     lock = threading.Lock()
     with pytest.raises(te.FitnessError, match=r"fitness can't be sent to workers: .*create everything else in setup"):
         te.solve(lambda x, t: float(lock.locked()), TASKS, workers=1, **PROBLEM)
 
 
 @pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
-def test_a_run_in_which_everything_fails_ends_early():
+def test_run_ends_early_if_all_evaluations_fail():
     calls = []
 
     def broken(solution, task):
@@ -377,7 +375,7 @@ def test_a_run_in_which_everything_fails_ends_early():
 
 
 @pytest.mark.filterwarnings("ignore:more than half of the last:taskelites.errors.FitnessWarning")
-def test_a_run_in_which_nothing_succeeds_any_more_ends():
+def test_run_ends_after_long_streak_of_failures():
     calls = []
 
     def licence_runs_out(solution, task):
@@ -391,8 +389,8 @@ def test_a_run_in_which_nothing_succeeds_any_more_ends():
 
 
 @pytest.mark.thorough
-def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
-    """Half of the candidates kill their process, each of them twice."""
+def test_frequent_crashes_do_not_end_run():
+    """Half of the candidates crash their process, each at its first attempt and at its retry."""
 
     def crashy(solution, task):
         if solution[0] > 0.5:
@@ -406,7 +404,7 @@ def test_a_fitness_that_crashes_often_is_not_one_that_only_crashes():
 
 
 @pytest.mark.thorough
-def test_failures_in_a_large_batch_are_no_streak():
+def test_failures_in_large_batch_do_not_end_run():
     with pytest.warns(te.errors.FitnessWarning, match="raised"):
         result = te.solve(
             lambda x, t: 1 / int(x[0] > 0.5), TASKS, bounds=(0, 1), dim=1, evaluations=8192, batch_size=4096
@@ -415,13 +413,13 @@ def test_failures_in_a_large_batch_are_no_streak():
 
 
 @pytest.mark.thorough
-def test_a_quick_function_never_runs_out_of_time():
-    """The place where a worker says what it is at is read while it is written."""
+def test_fast_fitness_never_times_out():
+    """The run reads the row in progress from shared memory while the worker writes it."""
     result = te.solve(lambda x, t: 0.0, TASKS, bounds=(0, 1), dim=1, evaluations=30_000, workers=2, timeout=60)
     assert result.failed == 0
 
 
-def test_a_worker_whose_child_outlives_it_is_noticed():
+def test_worker_crash_is_detected_if_its_child_survives():
     def leaves_a_child(solution, task):
         if solution[0] > 0.97:
             subprocess.Popen(["sleep", "60"])
@@ -433,7 +431,7 @@ def test_a_worker_whose_child_outlives_it_is_noticed():
     assert result.failures["died"] > 0
 
 
-def test_a_fitness_that_leaves_or_forks_is_one_that_fails():
+def test_exit_or_exception_in_fork_counts_as_failure():
     def leaves(solution, task):
         if solution[0] > 0.9:
             sys.exit("enough")
@@ -448,7 +446,7 @@ def test_a_fitness_that_leaves_or_forks_is_one_that_fails():
         te.solve(lambda x, t: sys.exit(3) if x[0] > 0.5 else 0.0, TASKS, **PROBLEM)
 
 
-def test_what_a_function_does_to_its_arguments_stays_with_it():
+def test_modified_arguments_do_not_affect_result_or_retries():
     def greedy(solution, task):
         solution *= 0.5
         if solution[0] > 0.4:
@@ -462,7 +460,7 @@ def test_what_a_function_does_to_its_arguments_stays_with_it():
 
 
 @pytest.mark.parametrize("text", ["caf\udce9", "a\u2028b", "two\nlines", "x" * 100_000])
-def test_any_text_of_an_error_is_kept(text, tmp_path):
+def test_error_message_with_any_text_is_saved(text, tmp_path):
     def fails(solution, task):
         if solution[0] > 0.5:
             raise ValueError(text)
@@ -475,13 +473,13 @@ def test_any_text_of_an_error_is_kept(text, tmp_path):
     assert all(len(failure.message) < 700 and "\n" not in failure.message for failure in kept)
 
 
-def test_tasks_that_can_not_be_sent_are_refused_with_the_reason():
+def test_error_for_unpicklable_tasks_gives_reason():
     locks = te.Tasks([threading.Lock() for _ in range(250)], descriptors=TASKS)
     with pytest.raises(te.FitnessError, match=r"^tasks can't be sent to workers: TypeError: cannot pickle"):
         te.solve(lambda x, lock: 0.0, locks, workers=1, **PROBLEM)
 
 
-def test_no_worker_is_left_behind():
+def test_exception_in_callback_leaves_no_workers():
     def alive():
         listed = subprocess.run(
             ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "args="], capture_output=True, text=True
@@ -500,7 +498,7 @@ def test_no_worker_is_left_behind():
 
 
 class Slept:
-    """Pretends that an evaluation takes so long."""
+    """A fitness that takes the given number of seconds."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -518,46 +516,46 @@ def tried_out(seconds, left, rows=6400):
     dispatcher = Dispatcher(auto, chunk=None)
     solutions, tasks = np.random.default_rng(0).random((64, 2)), TASKS[:64]
     found = 0
-    while found < rows and not auto.decision:  # as in a run, step after step
+    while found < rows and not auto.decision:  # one step after the other, as in a run
         found += sum(map(len, dispatcher.stream(solutions, tasks, offset=0, behaviour_dim=0, halt=lambda: False)))
     assert found % 64 == 0
     auto.close()
     return auto, notes
 
 
-def test_auto_takes_workers_where_they_were_measured_to_help():
+def test_auto_uses_workers_if_they_are_faster():
     auto, notes = tried_out(0.01, left=10**6)
     assert auto.slots == 4
     assert notes[-1].startswith("workers='auto' uses 4 workers: measured ")
 
 
-def test_auto_stays_where_a_run_is_short():
+def test_auto_uses_no_workers_for_short_run():
     auto, notes = tried_out(0.001, left=100, rows=640)
     assert auto.slots == 1
     assert notes == []
 
 
 @pytest.mark.thorough
-def test_auto_goes_back_where_workers_were_measured_to_be_slower(monkeypatch):
+def test_auto_stops_workers_if_they_are_slower(monkeypatch):
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.02)
     auto, notes = tried_out(0.0, left=10**9, rows=10**7)
     assert auto.slots == 1
     assert notes[-1].startswith("workers='auto' uses this process: measured ")
 
 
-def test_auto_stays_where_workers_can_not_be_used(monkeypatch):
+def test_auto_uses_no_workers_for_unpicklable_fitness(monkeypatch):
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._TRIAL_SECONDS", 0.0)
     monkeypatch.setattr("taskelites.evaluation.engines.automatic._MIN_SECONDS_LEFT", 0.0)
     lock = threading.Lock()
     assert te.solve(lambda x, t: float(lock.locked()), TASKS, workers="auto", **PROBLEM).evaluations == 700
 
 
-def test_auto_gives_the_same_bits():
+def test_auto_gives_same_result_as_workers():
     assert_same(te.solve(matrix, TASKS, call="batch", workers="auto", **PROBLEM),
                 te.solve(matrix, TASKS, call="batch", workers=2, **PROBLEM))  # fmt: skip
 
 
-def test_workers_that_make_it_slower_are_told_of(monkeypatch):
+def test_warns_if_workers_slow_run_down(monkeypatch):
     monkeypatch.setattr("taskelites.search.sync_loop._SLOW_SECONDS", 0.01)
     with pytest.warns(
         te.errors.FitnessWarning, match=r"workers make this run slower: [\d,]+ evaluations took .* workers='auto'"
@@ -565,7 +563,7 @@ def test_workers_that_make_it_slower_are_told_of(monkeypatch):
         te.solve(lambda x, t: 0.0, TASKS, workers=1, bounds=(0, 1), dim=2, evaluations=10_000)
 
 
-def test_a_batch_is_cut_by_its_size_alone():
+def test_chunk_size_depends_only_on_batch_size():
     sizes = {size: EvaluationOptions(workers=2).chunk("batch", size) for size in (1, 8, 9, 64, 128, 4096)}
     assert sizes == {1: 1, 8: 1, 9: 2, 64: 8, 128: 16, 4096: 64}
     assert EvaluationOptions().chunk("batch", 64) == 4096

@@ -1,4 +1,4 @@
-"""Texts in tables: no spreadsheet takes one for a formula, and no file fails because of one."""
+"""Texts in tables are not read as formulas by spreadsheets, and any text can be written."""
 
 import json
 
@@ -30,7 +30,7 @@ def hostile_result():
 
 
 @pytest.mark.parametrize("formulas", [False, True])
-def test_texts_of_an_export_are_no_formulas_unless_asked_for(tmp_path, formulas):
+def test_exported_texts_are_escaped_unless_formulas_are_requested(tmp_path, formulas):
     found = hostile_result()
     write_table(tmp_path / "tasks.csv", one_table([({}, found)]), found.tasks.names, formulas=formulas)
     table = pd.read_csv(tmp_path / "tasks.csv", keep_default_na=False)
@@ -42,7 +42,7 @@ def test_texts_of_an_export_are_no_formulas_unless_asked_for(tmp_path, formulas)
 
 
 @pytest.mark.parametrize("formulas", [False, True])
-def test_command_exports_formulas_only_if_asked_for(tmp_path, formulas, capsys):
+def test_command_exports_formulas_only_on_request(tmp_path, formulas, capsys):
     hostile_result().save(tmp_path / "result.npz")
     flags = ["--formulas"] if formulas else []
     assert main(["export", str(tmp_path / "result.npz"), "--out", str(tmp_path / "tasks.csv"), *flags]) == 0
@@ -50,7 +50,7 @@ def test_command_exports_formulas_only_if_asked_for(tmp_path, formulas, capsys):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz"])
-def test_other_formats_keep_texts_and_take_any(tmp_path, kind):
+def test_other_formats_keep_all_texts_unchanged(tmp_path, kind):
     if kind == "parquet":
         pytest.importorskip("pyarrow")
     found = hostile_result()
@@ -62,7 +62,7 @@ def test_other_formats_keep_texts_and_take_any(tmp_path, kind):
         assert np.load(path)["task"].tolist()[:9] == HOSTILE[:9]
 
 
-def test_a_table_is_not_changed_by_its_export():
+def test_export_does_not_modify_table():
     table = pd.DataFrame([["=1", 2, None, True], ["x", -3.5, "-", False]], columns=["=a", "b", "b", "c"])
     before = table.copy()
     safe = no_formulas(table)
@@ -72,7 +72,7 @@ def test_a_table_is_not_changed_by_its_export():
 
 
 @pytest.mark.thorough
-def test_tables_of_a_comparison_are_safe(tmp_path):
+def test_formulas_in_comparison_tables_are_escaped(tmp_path):
     history = [(100, 1.0, 0.0, 0.0, 1.0)]
     found = te.Comparison(results={"=cmd|x": [result([1.0, 2.0], history)], "-b": [result([2.0, 3.0], history)]})
     found.save(tmp_path / "safe")
@@ -83,7 +83,7 @@ def test_tables_of_a_comparison_are_safe(tmp_path):
         assert set(pd.read_csv(tmp_path / "raw" / f"{name}.csv").iloc[:, 0]) <= {"=cmd|x", "-b"}, name
 
 
-def test_names_of_the_history_are_safe(tmp_path):
+def test_formulas_in_metric_names_are_escaped(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.add_metrics({"evaluations": 1, "=tried_\ud800": -2})
     assert (folder.path / "metrics.csv").read_text() == "evaluations,'=tried_\\ud800\n1,-2\n"
@@ -99,7 +99,7 @@ class Odd:
         return f"=\ud800{self.number}"
 
 
-def test_lone_surrogates_do_no_harm_in_a_run(tmp_path):
+def test_run_accepts_texts_with_lone_surrogates(tmp_path):
     def fitness(solution, task):
         if solution[0] < 0.2:
             raise ValueError(f"\udcff{task!r}")
