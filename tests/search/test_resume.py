@@ -622,7 +622,7 @@ OFTEN_KILLED = {
     "workers": (*RUN, *WITH_WORKERS, "--evaluations", 60_000),
     "replicates": (*RUN, *WITH_WORKERS, "--evaluations", 30_000, "--replicates", 2),
     "cma-es": ("run", "sim:domain", "--algorithm", "cma-es", *WITH_WORKERS, "--evaluations", 60_000),
-    "jax": ("run", "arm", "--tasks", 500, "--algorithm", "mt-map-elites", "--evaluations", "3e7"),
+    "jax": ("run", "arm", "--tasks", 500, "--algorithm", "mt-map-elites", "--evaluations", "8e7"),
     "async": (*RUN, *WITH_WORKERS, "--mode", "async", "--evaluations", 60_000),
 }
 
