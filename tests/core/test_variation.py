@@ -34,6 +34,7 @@ def test_steps_scale_with_box(name):
         assert np.allclose((wide - lower) / width, unit, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OPERATORS)
 def test_settings_can_be_swept_with_vmap(name):
     operator = as_variation(name)
