@@ -127,15 +127,15 @@ MUTANTS = [
     Mutant(
         "infinite fitness does not count as failed",
         "core/archive.py",
-        "jnp.isnan(fitness) | (fitness == jnp.inf), fitness",
-        "jnp.isnan(fitness), fitness",
+        "(jnp.isnan(fitness) | (fitness == jnp.inf))",
+        "jnp.isnan(fitness)",
         ARCHIVE,
     ),
     Mutant(
         "failures count as infeasible",
         "core/archive.py",
-        "(fitness == jnp.inf), fitness == -jnp.inf",
-        "(fitness == jnp.inf), ~jnp.isfinite(fitness)",
+        "_count(real & (fitness == -jnp.inf))",
+        "_count(real & ~jnp.isfinite(fitness))",
         ARCHIVE,
     ),
     # Selection.
@@ -288,8 +288,8 @@ MUTANTS = [
     Mutant(
         "rules never learn",
         "algorithms/auto.py",
-        "merit * gain[:, None, None]",
-        "merit * gain[:, None, None] * jnp.array([[1], [0]])",
+        'rules=state.rules.learnt(ruled, ruled, gain, numbers["discount"])',
+        "rules=state.rules",
         AUTO,
     ),
     Mutant(

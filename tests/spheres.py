@@ -15,6 +15,19 @@ def sphere_each(solution, task):
     return float(sphere(solution[None], task[None])[0])
 
 
+class Traced:
+    """The same for JAX. All instances are equal, so that the runs of a file share compiled programs."""
+
+    def __call__(self, solution, task):
+        return -abs(solution - task[0]).sum()
+
+    def __eq__(self, other):
+        return isinstance(other, Traced)
+
+    def __hash__(self):
+        return 8
+
+
 def result(fitness, history, name="mine", seed=0, **more):
     """Return a result with the given fitness and history, like a result of a run."""
     fitness = np.array(fitness, float)

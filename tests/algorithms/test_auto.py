@@ -89,9 +89,11 @@ def test_untried_way_counts_as_twice_the_best_gain():
     assert np.asarray(nothing.chances(both, False, 0.1, 2.0)) == pytest.approx([0.5, 0.5])
 
 
-def test_earlier_credit_is_discounted():
+def test_credit_is_discounted_and_divided_by_merit():
     credit = Credit(gain=jnp.array([4.0, 2.0]), tried=jnp.array([8.0, 8.0]))
-    after = credit.learnt(jnp.array([1.25, 0.25]), jnp.array([2.0, 0.0]), jnp.float32(0.5))
+    chosen = jnp.array([[True, False], [True, False], [False, False]])
+    merit = jnp.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+    after = credit.learnt(chosen, merit, jnp.array([1.0, 0.5, 7.0]), jnp.float32(0.5))
     assert np.asarray(after.gain).tolist() == [3.25, 1.25]
     assert np.asarray(after.tried).tolist() == [6.0, 4.0]
 
@@ -111,12 +113,12 @@ def test_gain_is_credited_to_ways_of_ancestors():
     state = core.adopt(state, start, Evaluation(fitness=jnp.array([0.0, 0.0])))
     assert not np.asarray(state.lineage).any()
     state = tell(state, SHARED, 0, no_parent, 1.0)
-    assert np.asarray(state.credit.gain)[0, SHARED] == 1.0
+    assert np.asarray(state.ways.gain)[SHARED] == 1.0
     state = tell(state, COPY, 1, 0, 1.0)  # its parent is the elite that `shared` created
     expected = np.zeros(len(WAYS))
     expected[[SHARED, COPY]] = NUMBERS["heritage"], 1 - NUMBERS["heritage"]
     assert np.allclose(np.asarray(state.lineage)[1], expected)
-    assert np.asarray(state.credit.gain)[0, SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
+    assert np.asarray(state.ways.gain)[SHARED] == pytest.approx(NUMBERS["discount"] + NUMBERS["heritage"])
     state = tell(state, COPY, 0, 1, 0.5)  # no success, so the lineage stays the same
     assert np.asarray(state.lineage)[0].tolist() == np.eye(len(WAYS))[SHARED].tolist()
 
@@ -142,7 +144,7 @@ def test_ancestors_share_of_gain_falls_with_age_of_parent():
 learn = jax.jit(lambda core, state, candidates, evaluation: core.tell(state, candidates, evaluation)[0])
 
 
-def told(core, origins, fitness, elites, credit=None):
+def told(core, origins, fitness, elites, rules=None):
     """Return the state after a batch of eight rows, row i on task i, whose elites have the given fitness (NaN: none).
 
     Rows beyond the length of `fitness` are not evaluated.
@@ -152,7 +154,7 @@ def told(core, origins, fitness, elites, credit=None):
     batch = Candidates(solutions=jnp.full((8, 10), 0.5), niches=jnp.arange(8), origin=no_parent)
     elites = jnp.array([*elites, *[np.nan] * (8 - len(elites))])
     state = learn(core, state, batch, Evaluation(fitness=elites, told=jnp.full(8, True)))
-    state = state if credit is None else replace(state, credit=credit)
+    state = state if rules is None else replace(state, rules=rules)
     batch = replace(batch, origin=no_parent.at[: len(origins), 0].set(jnp.array(origins)))
     padded = jnp.array([*fitness, *[99.0] * (8 - len(fitness))])
     return learn(core, state, batch, Evaluation(fitness=padded, told=jnp.arange(8) < len(fitness)))
@@ -164,8 +166,7 @@ def origin_of(way, rule):
 
 def test_rule_is_credited_for_candidates_whose_task_it_chose():
     core = bound(numbers={"discount": 0.5})
-    before = np.zeros((2, 2, len(WAYS)), np.float32)
-    before[:, 1, :2] = [[8.0, 2.0], [4.0, 6.0]]
+    rules = Credit(gain=jnp.array([8.0, 2.0]), tried=jnp.array([4.0, 6.0]))
     origins = [
         origin_of(CROSS, ANYWHERE),
         origin_of(COPY, PROMISE),
@@ -176,11 +177,9 @@ def test_rule_is_credited_for_candidates_whose_task_it_chose():
         -1,  # a random solution
         origin_of(COPY, ANYWHERE),  # not evaluated
     ]
-    after = told(
-        core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, Credit(gain=before[0], tried=before[1])
-    ).credit
-    assert np.asarray(after.gain)[1, :2].tolist() == [4.0 + 1.0, 1.0 + 2.0 + 4.0]
-    assert np.asarray(after.tried)[1, :2].tolist() == [2.0 + 1.0, 3.0 + 3.0]
+    after = told(core, origins, [1.0, 2.0, 4.0, -1.0, 16.0, 32.0, 64.0], [0.0] * 8, rules).rules
+    assert np.asarray(after.gain).tolist() == [4.0 + 1.0, 1.0 + 2.0 + 4.0]
+    assert np.asarray(after.tried).tolist() == [2.0 + 1.0, 3.0 + 3.0]
 
 
 def test_gain_of_first_solution_is_relative_to_worst_elite():
@@ -193,13 +192,13 @@ def test_gain_of_first_solution_is_relative_to_worst_elite():
     after = told(bound(), origins, [2.0, -10.0, 1.5, 1.0], [np.nan, np.nan, 1.0, -3.0])
     # A first solution below the worst elite gains nothing; the others are compared with their own elites.
     expected = dict.fromkeys(range(len(WAYS)), 0.0) | {CROSS: 2.0 + 3.0, COPY: 0.0, STEP: 0.5, DIFFER: 4.0}
-    assert np.asarray(after.credit.gain)[0].tolist() == list(expected.values())
+    assert np.asarray(after.ways.gain).tolist() == list(expected.values())
 
 
 def test_first_solution_without_any_elite_has_no_gain():
     after = told(bound(), [origin_of(CROSS, ANYWHERE)] * 2, [2.0, 7.0], [])
-    assert np.asarray(after.credit.gain)[0].tolist() == [0.0] * len(WAYS)
-    assert float(after.credit.tried[0, CROSS]) == 2.0
+    assert np.asarray(after.ways.gain).tolist() == [0.0] * len(WAYS)
+    assert float(after.ways.tried[CROSS]) == 2.0
 
 
 def test_worst_elite_is_tracked():

@@ -7,26 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
-from spheres import sphere
+from spheres import Traced, sphere
 
 import taskelites as te
 from taskelites.cli import main
 from taskelites.runs import read_plan
 
 TASKS = np.linspace(0, 1, 60)[:, None]
-
-
-class Traced:
-    """A JAX fitness whose instances are equal, so that all runs of these tests share compiled programs."""
-
-    def __call__(self, solution, task):
-        return -abs(solution - task[0]).sum()
-
-    def __eq__(self, other):
-        return isinstance(other, Traced)
-
-    def __hash__(self):
-        return 8
 
 
 FUNCTIONS = {"batch": sphere, "jax": Traced()}

@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from spheres import sphere, sphere_each
+from spheres import Traced, sphere, sphere_each
 
 import taskelites as te
 from taskelites.cli import main
@@ -23,19 +23,6 @@ from taskelites.runs import RunFolder
 TASKS = np.linspace(0, 1, 60)[:, None]
 FUNCTIONS = {"each": sphere_each, "batch": sphere}
 ALGORITHMS = ["mt-map-elites", "map-elites-random", "map-elites-all", "cma-es", "random"]
-
-
-class Traced:
-    """A JAX fitness that compares by value, so that all runs of these tests share their compiled programs."""
-
-    def __call__(self, solution, task):
-        return -abs(solution - task[0]).sum()
-
-    def __eq__(self, other):
-        return isinstance(other, Traced)
-
-    def __hash__(self):
-        return 7
 
 
 FUNCTIONS["jax"] = Traced()

@@ -143,17 +143,14 @@ class Auto:
         # Without descriptors there is no regression. If `linear` is the only enabled way, `copy` replaces it.
         ways = ways if plane is not None else ways & (np.arange(len(WAYS)) != LINEAR)
         ways[COPY] |= not ways.any()
-        # The rules are padded to the number of ways, so that one program computes the chances of both.
-        choices = np.stack([ways, np.isin(np.arange(len(WAYS)), [RULES.index(rule) for rule in self.rules])])
-        floors = [[numbers.pop("floor")], [numbers.pop("rule_floor")]]
         dim = len(problem.lower)
         generation = max(batch_size, 4 + math.floor(3 * math.log(dim)))
         return AutoCore(
             paper=paper,
             near=near,
             plane=plane,
-            choices=constant(choices),
-            floors=constant(floors),
+            ways=constant(ways),
+            rules=constant([rule in self.rules for rule in RULES]),
             rates=_separable(rates(dim, generation), dim),
             trial=constant(numbers.pop("trial") * dim * generation, np.float32),
             numbers={name: constant(value) for name, value in numbers.items()},
@@ -183,44 +180,48 @@ def _neighbourhood(tasks: Tasks, mates: int) -> tuple[Array | None, Array | None
 
 @record
 class Credit:
-    """Discounted gains of the ways, in the first row, and of the rules, in the second one.
+    """Discounted gains of several choices (ways or rules).
 
     Attributes:
-        gain: sum of gains per choice, shape `(2, ways)`.
-        tried: number of candidates per choice, shape `(2, ways)`.
+        gain: sum of gains per choice, shape `(choices,)`.
+        tried: number of candidates per choice, shape `(choices,)`.
     """
 
     gain: Array
     tried: Array
 
     def chances(self, allowed: Array, new: Array | bool, floor: Array, power: Array) -> Array:
-        """Return the probability of each choice, shape `(2, ways)`.
+        """Return the probability of each choice, shape `(choices,)`.
 
         Args:
-            allowed: mask of the enabled choices, shape `(2, ways)`.
+            allowed: mask of the enabled choices, shape `(choices,)`.
             new: mask of choices that are treated as untried. Untried choices get twice the best mean gain.
-            floor: minimum probability of an enabled choice, shape `(2, 1)`.
+            floor: minimum probability of an enabled choice.
             power: exponent of the mean gain.
         """
         mean = jnp.where(allowed, self.gain / jnp.maximum(self.tried, 1.0), 0.0)
-        best = jnp.max(mean, axis=-1, keepdims=True)
+        best = jnp.max(mean)
         mean = jnp.where(allowed & (new | (self.tried < 0.5)), 2 * best, mean)
-        best = jnp.max(mean, axis=-1, keepdims=True)
+        best = jnp.max(mean)
         share = jnp.where(allowed, (mean / jnp.where(best > 0, best, 1.0)) ** power, 0.0)
         share = jnp.where(best > 0, share, allowed.astype(mean.dtype))
         least = floor * allowed
-        rest = 1.0 - jnp.sum(least, axis=-1, keepdims=True)
-        return least + rest * share / jnp.sum(share, axis=-1, keepdims=True)
+        return least + (1.0 - jnp.sum(least)) * share / jnp.sum(share)
 
-    def learnt(self, gain: Array, tried: Array, discount: Array) -> "Credit":
+    def learnt(self, chosen: Array, merit: Array, gain: Array, discount: Array) -> "Credit":
         """Return the credit after a batch.
 
         Args:
-            gain: sum of gains per choice in the batch, shape `(2, ways)`.
-            tried: number of candidates per choice in the batch, shape `(2, ways)`.
+            chosen: mask of the choice that created each candidate, shape `(rows, choices)`; all False for candidates
+                to ignore.
+            merit: share of each choice in a candidate's gain, shape `(rows, choices)`.
+            gain: gain of each candidate, shape `(rows,)`.
             discount: discount of the previous credit.
         """
-        return Credit(gain=discount * self.gain + gain, tried=discount * self.tried + tried)
+        return Credit(
+            gain=discount * self.gain + jnp.sum(merit * gain[:, None], axis=0),
+            tried=discount * self.tried + jnp.sum(chosen, axis=0),
+        )
 
 
 @record
@@ -297,7 +298,7 @@ class State:
         vain: number of evaluations per task since its last success, shape `(n,)`.
         shared: distribution of `shared`.
         lineage: share of each way in creating each elite and its ancestors, shape `(n, ways)`.
-        credit: credit of the ways and of the rules.
+        ways, rules: credit of the ways and of the rules.
         tried: number of candidates per way, shape `(ways,)`.
         successes: number of those candidates that became elites, shape `(ways,)`.
     """
@@ -310,7 +311,8 @@ class State:
     vain: Array
     shared: Shared
     lineage: Array
-    credit: Credit
+    ways: Credit
+    rules: Credit
     tried: Array
     successes: Array
 
@@ -325,8 +327,8 @@ class AutoCore(Core):
     near: Array | None
     plane: Array | None
     log_mates: Array
-    choices: Array
-    floors: Array
+    ways: Array
+    rules: Array
     rates: Rates
     trial: Array
     numbers: dict[str, Array]
@@ -377,22 +379,23 @@ class AutoCore(Core):
                 waiting=jnp.int32(0),
             ),
             lineage=jnp.zeros((self.tasks, len(WAYS))),
-            credit=Credit(gain=jnp.zeros((2, len(WAYS))), tried=jnp.zeros((2, len(WAYS)))),
+            ways=Credit(gain=jnp.zeros(len(WAYS)), tried=jnp.zeros(len(WAYS))),
+            rules=Credit(gain=jnp.zeros(len(RULES)), tried=jnp.zeros(len(RULES))),
             tried=counts,
             successes=counts,
         )
 
     def ask(self, state: State) -> tuple[Candidates, State]:
         """Draw a way and a rule and return the candidates they create; at the start, random solutions."""
-        archive = state.archive
+        numbers, archive = self.numbers, state.archive
         # Several keys at once: a generator for each would take longer to compile.
         start_key, child_key, draw_key = random.fold_in(random.fold_in(state.key, state.step), jnp.arange(3))
         starting = self.paper.starting(state)
         draw = random.units(random.words(draw_key, (2,)), archive.solutions.dtype)
         # The gains of the shared distribution are small until it has adapted.
-        place = jnp.arange(2 * len(WAYS)).reshape(2, len(WAYS))
-        new = (place == SHARED) & (state.tried < self.trial)
-        way, rule = _drawn(draw, state.credit.chances(self.choices, new, self.floors, self.numbers["power"]))
+        new = (jnp.arange(len(WAYS)) == SHARED) & (state.tried < self.trial)
+        way = _drawn(draw[0], state.ways.chances(self.ways, new, numbers["floor"], numbers["power"]))
+        rule = _drawn(draw[1], state.rules.chances(self.rules, False, numbers["rule_floor"], numbers["power"]))
         makers = (
             lambda: self.paper.children(child_key, archive, jnp.int32(0)),
             lambda: self.moved(child_key, state, way, rule),
@@ -514,12 +517,12 @@ class AutoCore(Core):
 
     def tell(self, state: State, candidates: Candidates, evaluation: Evaluation) -> tuple[State, Info]:
         """Insert the candidates, and update the credit of ways and rules, the step sizes and the distribution."""
-        before = state.archive
+        numbers, before = self.numbers, state.archive
         niches = evaluation.place(candidates.niches)
         origin = jnp.where(niches == NOWHERE, -1, candidates.origin[:, 0])
         way, rule = jnp.where(origin < 0, -1, origin // len(RULES)), origin % len(RULES)
         made = way[:, None] == jnp.arange(len(WAYS))
-        ruled = (rule[:, None] == jnp.arange(len(WAYS))) & (way > SHARED)[:, None]
+        ruled = (rule[:, None] == jnp.arange(len(RULES))) & (way > SHARED)[:, None]
         lineage = self.descended(state, candidates.origin[:, 1], made)
         # Reading the old archive before writing the new one saves the compiler a copy of it.
         lineage, solutions = lax.optimization_barrier((lineage, candidates.solutions))  # type: ignore[no-untyped-call]
@@ -530,10 +533,6 @@ class AutoCore(Core):
         gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, 0.0), 0.0)  # without elites, `worst` is infinite
         vain = state.vain.at[niches].add(1.0, mode="drop")
         worth = jnp.where(jnp.isnan(above), -jnp.inf, above)
-        # One sum over the rows is fewer kernels than several.
-        chosen, merit = jnp.stack([made, ruled], axis=1), jnp.stack([lineage, ruled], axis=1)
-        sums = [chosen, chosen & success[:, None, None], merit * gain[:, None, None]]
-        tried, successes, gains = jnp.sum(jnp.stack(sums), axis=1)
         after = replace(
             state,
             archive=archive,
@@ -542,9 +541,10 @@ class AutoCore(Core):
             vain=vain.at[jnp.where(success, niches, NOWHERE)].set(0.0, mode="drop"),
             shared=self.told(state.shared, way == SHARED, candidates.solutions, worth),
             lineage=state.lineage.at[archives.inserted(before, archive, niches)].set(lineage, mode="drop"),
-            credit=state.credit.learnt(gains, tried, self.numbers["discount"]),
-            tried=state.tried + tried[0].astype(jnp.int32),
-            successes=state.successes + successes[0].astype(jnp.int32),
+            ways=state.ways.learnt(made, lineage, gain, numbers["discount"]),
+            rules=state.rules.learnt(ruled, ruled, gain, numbers["discount"]),
+            tried=state.tried + jnp.sum(made, axis=0, dtype=jnp.int32),
+            successes=state.successes + jnp.sum(made & success[:, None], axis=0, dtype=jnp.int32),
         )
         return after, Info(success=success)
 
@@ -589,12 +589,9 @@ class AutoCore(Core):
 
 
 def _drawn(draw: Array, chances: Array) -> Array:
-    """Convert uniform numbers to choices with these probabilities, a row each.
-
-    Choices with probability 0 are never drawn.
-    """
-    until = jnp.cumsum(chances, axis=-1)
-    return jnp.sum(until[:, :-1] <= draw[:, None] * until[:, -1:], axis=-1, dtype=jnp.int32)
+    """Convert a uniform number to a choice with these probabilities; choices with probability 0 are never drawn."""
+    until = jnp.cumsum(chances)
+    return jnp.sum(until[:-1] <= draw * until[-1], dtype=jnp.int32)
 
 
 def _worst_after(worst: Array, fitness: Array, replaced: Array) -> Array:

@@ -151,22 +151,20 @@ def _insert_chunk(
     first = success & (best_until == -jnp.inf)
 
     target = jnp.where(wins, niches, number)  # mode="drop" ignores out-of-range indices
-    # One sum instead of several, and no cumulative one, since each is several kernels.
-    until = jnp.sum(first[None, :] & (row[None, :] <= row[:, None]), axis=1, dtype=jnp.int32)
-    place = jnp.where(first, archive.solved_count + until - 1, number)
-    failed, infeasible = jnp.isnan(fitness) | (fitness == jnp.inf), fitness == -jnp.inf
-    solved, told, failed, infeasible = jnp.sum(
-        jnp.stack([first, real, real & failed, real & infeasible]), axis=1, dtype=jnp.int32
-    )
+    place = jnp.where(first, archive.solved_count + jnp.cumsum(first, dtype=jnp.int32) - 1, number)
     after = Archive(
         solutions=archive.solutions.at[target].set(solutions.astype(archive.solutions.dtype), mode="drop"),
         fitness=archive.fitness.at[target].set(usable, mode="drop"),
         evaluations=archive.evaluations.at[niches].add(1, mode="drop"),
         last_improved=archive.last_improved.at[target].set(archive.told + row + 1, mode="drop"),
         solved=archive.solved.at[place].set(niches.astype(jnp.int32), mode="drop"),
-        solved_count=archive.solved_count + solved,
-        told=archive.told + told,
-        failed=archive.failed + failed,
-        infeasible=archive.infeasible + infeasible,
+        solved_count=archive.solved_count + _count(first),
+        told=archive.told + _count(real),
+        failed=archive.failed + _count(real & (jnp.isnan(fitness) | (fitness == jnp.inf))),
+        infeasible=archive.infeasible + _count(real & (fitness == -jnp.inf)),
     )
     return after, success
+
+
+def _count(flags: Array) -> Array:
+    return jnp.sum(flags, dtype=jnp.int32)

@@ -158,7 +158,7 @@ def _report_failure(connection: int, stage: str, error: BaseException) -> None:
 
 
 def _supervise(run: int, connection: int, prctl: Any) -> None:
-    """Fork the worker and return in it. In this process, watch it until it ends, and then end likewise.
+    """Fork the worker and return in it. This process watches the worker and ends with its exit status or signal.
 
     Args:
         run: process ID of the run.
